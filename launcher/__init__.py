@@ -1,0 +1,3 @@
+"""Bonsai Launcher: find, start, supervise and measure speculative decoding at home."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,55 @@
+"""What a launch is made of, as values: an engine that was probed and model files that were read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from launcher.gguf_header import GgufHeader
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One way to run llama-server on this machine.
+
+    ``program`` is the argv prefix that starts it; ``flags`` are the options that its own
+    ``--help`` lists and ``spec_types`` the values it lists for ``--spec-type``. Both come from
+    the binary (or, for the embedded engine, from its tested flag table), never from a guess.
+    """
+
+    kind: str  # "embedded", "built" or "own" (BONSAI_LLAMA_SERVER)
+    line: str  # "embedded", "mainline", "prism", "prism-legacy" or "unknown"
+    program: tuple[str, ...]
+    version: str
+    flags: frozenset[str] = field(repr=False)
+    spec_types: frozenset[str] = field(repr=False)
+    why: str = ""
+    probed: bool = True
+
+    def can(self, flag: str) -> bool:
+        """Whether the engine's own help lists ``flag``."""
+        return flag in self.flags
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A GGUF on disk with its header; ``label`` is how people call it."""
+
+    path: str
+    label: str
+    header: GgufHeader = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Everything a plan needs to know about files: what runs, on which weights, with which drafter.
+
+    ``drafter`` is None when there is none; ``drafter_why`` then says why.
+    ``practice`` marks the built-in pair, which is no language model.
+    """
+
+    engine: Engine
+    target: ModelFile
+    drafter: ModelFile | None
+    drafter_why: str
+    practice: bool = False
+    on_disk: bool = True
