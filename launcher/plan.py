@@ -1,11 +1,21 @@
-"""Pure: Settings + Machine + Resolved -> LaunchPlan, with a reason for every part of the command line."""
+"""Pure: Settings + Resolved -> LaunchPlan, with a reason for every part of the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from launcher.errors import PlanRefused
+from launcher.pair import misfit
 from launcher.resolved import Resolved
+from launcher.settings import Settings
+
+# The public demo's context: the 27B may think 2,000 tokens before it answers.
+DEFAULT_CONTEXT = 16384
+# The public demo's sampling for 27B. A request that names its own values overrides them.
+SAMPLING = (("--temp", "0.7"), ("--top-p", "0.95"), ("--top-k", "20"), ("--min-p", "0"))
+ALL_LAYERS = 999
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -20,7 +30,7 @@ class Reason:
 class LaunchPlan:
     """The exact llama-server command line and why. Plans that start the same server compare equal.
 
-    ``argv`` includes the program and ends with --host and --port; ``env`` holds only what differs
+    ``argv`` includes the program; host and port stand at its end. ``env`` holds only what differs
     from the launcher's own environment. ``context`` is in tokens. ``spec_type`` is llama-server's
     name ("draft-dspark", ...) or "none"; ``draft_max`` the draft length in tokens.
     """
@@ -38,3 +48,151 @@ class LaunchPlan:
     speculation_why: str
     reasons: tuple[Reason, ...] = field(compare=False)
     warnings: tuple[str, ...] = field(compare=False)
+
+    def command(self, port: int, *extra: str) -> list[str]:
+        """The argv with another port and more arguments (alias and key of a run)."""
+        return [*self.argv[:-1], str(port), *extra]
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """What is drafted with, or None and why not."""
+
+    draft_max: int | None
+    why: str
+    warnings: tuple[str, ...] = ()
+
+
+def make_plan(settings: Settings, resolved: Resolved) -> LaunchPlan:
+    """Raises PlanRefused for parts that cannot work together and for values the model does not allow."""
+    engine, target = resolved.engine, resolved.target
+    if target.header.is_drafter:
+        raise PlanRefused(
+            f"{target.path} is a drafter (architecture {target.header.architecture}), not a model to chat with.",
+            "Give the target's file as BONSAI_MODEL and this one as BONSAI_DRAFTER.",
+        )
+    speculation = _speculation(settings, resolved)
+    context, context_why = _context(settings, target.header.context_length)
+    layers, layers_why = _layers(settings)
+
+    parts: list[tuple[str, ...]] = []
+    reasons = [Reason("engine", engine.why or f"{engine.kind} engine, version {engine.version}")]
+
+    def add(why: str, *argv: str) -> None:
+        parts.append(argv)
+        reasons.append(Reason(" ".join(argv), why))
+
+    add(_target_why(settings, resolved), "-m", target.path)
+    if speculation.draft_max is not None and resolved.drafter is not None:
+        add("drafter trained for exactly this target", "-md", resolved.drafter.path)
+        add(f"asked by {settings.speculative.source}", "--spec-type", "draft-dspark")
+        add(_draft_max_why(settings, resolved), "--spec-draft-n-max", str(speculation.draft_max))
+        add("the drafter goes where the target goes", "-ngld", str(layers))
+    else:
+        reasons.append(Reason("no drafter", speculation.why))
+    add(layers_why, "-ngl", str(layers))
+    add("flash attention: less memory and faster", "-fa", "on")
+    add(context_why, "-c", str(context))
+    add("one request at a time, so that it has the whole context (speculation needs it)", "-np", "1")
+    if settings.kv4.value:
+        add(f"{settings.kv4.source}: KV cache in 4 bits", "-ctk", "q4_0", "-ctv", "q4_0")
+    for flag, value in SAMPLING:
+        add("default sampling of the 27B; a request's own values win", flag, value)
+    if engine.can("--metrics"):
+        add("acceptance by position in the block can be read", "--metrics")
+    warnings = [*settings.notices, *speculation.warnings]
+    loopback = settings.host.value in LOOPBACK
+    if loopback and engine.can("--cors-origins"):
+        add("keeps other web sites from reading answers", "--cors-origins", "localhost")
+    elif loopback and not engine.can("--cors-origins"):
+        warnings.append("This engine has no --cors-origins: web pages in your browser could read its answers.")
+    add(f"address ({settings.host.source})", "--host", settings.host.value)
+    add(f"port ({settings.port.source})", "--port", str(settings.port.value))
+
+    return LaunchPlan(
+        argv=(*engine.program, *(word for part in parts for word in part)),
+        env={},
+        resolved=resolved,
+        host=settings.host.value,
+        port=settings.port.value,
+        port_asked=settings.port.asked,
+        context=context,
+        spec_type="none" if speculation.draft_max is None else "draft-dspark",
+        draft_max=speculation.draft_max,
+        speculation_requested=settings.speculative.value,
+        speculation_why=speculation.why,
+        reasons=tuple(reasons),
+        warnings=tuple(warnings),
+    )
+
+
+def _target_why(settings: Settings, resolved: Resolved) -> str:
+    if resolved.practice:
+        asked = f"asked by {settings.model.source}" if settings.model.asked else "the default until BONSAI_MODEL says otherwise"  # noqa: E501
+        return f"the practice target, {asked}; it is not a language model"
+    return f"asked by {settings.model.source}"
+
+
+def _context(settings: Settings, trained: int | None) -> tuple[int, str]:
+    asked = settings.ctx.value
+    if asked and trained and asked > trained:
+        raise PlanRefused(
+            f"{settings.ctx.source} asks for a context of {asked} tokens, but the model holds at most {trained}.",
+            f"Set it to {trained} or less, or to 0 for automatic.",
+        )
+    if asked:
+        return asked, f"asked by {settings.ctx.source}"
+    if trained and trained < DEFAULT_CONTEXT:
+        return trained, f"the most this model was trained for ({trained} tokens)"
+    return DEFAULT_CONTEXT, "roomy: the model may think 2,000 tokens before it answers"
+
+
+def _layers(settings: Settings) -> tuple[int, str]:
+    if settings.ngl.value is not None:
+        return settings.ngl.value, f"asked by {settings.ngl.source}"
+    return ALL_LAYERS, "all layers on the GPU; without a GPU the engine uses the processor"
+
+
+def _speculation(settings: Settings, resolved: Resolved) -> Speculation:
+    """Whether to draft, how long, and why or why not."""
+    drafter, engine = resolved.drafter, resolved.engine
+    if not settings.speculative.value:
+        return Speculation(None, "speculation is off until BONSAI_SPECULATIVE=1 or the page's switch asks for it")
+    if drafter is None:
+        why = f"speculation was asked for, but {resolved.drafter_why}"
+        return Speculation(None, why, (f"Running without speculation: {resolved.drafter_why}.",))
+    if drafter.header.architecture == "dspark" and engine.line in ("embedded", "mainline"):
+        raise PlanRefused(
+            f"The drafter {drafter.path} is of architecture dspark, which only the frozen Prism build loads, "
+            f"but the engine is {engine.kind} ({engine.line} llama.cpp).",
+            "Use a drafter converted to architecture dflash, or another engine with BONSAI_LLAMA_SERVER.",
+        )
+    problem = misfit(resolved.target.header, drafter.header)
+    if problem:
+        raise PlanRefused(
+            f"The drafter {drafter.path} does not fit the target {resolved.target.path}: {problem}",
+            "Use the drafter that was trained for this target, or set BONSAI_SPECULATIVE=0.",
+        )
+    if "draft-dspark" not in engine.spec_types:
+        why = f"this llama-server ({engine.version}) cannot do draft-dspark"
+        return Speculation(None, why, (f"Running without speculation: {why}.",))
+    return Speculation(_draft_max(settings, drafter.header.block_size), f"asked by {settings.speculative.source}")
+
+
+def _draft_max(settings: Settings, block_size: int | None) -> int:
+    asked = settings.spec_nmax.value
+    if block_size is None:
+        raise PlanRefused("The drafter's file names no block size.", "It is damaged or of an unknown kind.")
+    if asked is not None and asked > block_size:
+        raise PlanRefused(
+            f"{settings.spec_nmax.source} asks for drafts of {asked} tokens, but the drafter's block holds {block_size}.",
+            f"Set it to a number from 1 to {block_size}, or leave it out.",
+        )
+    return asked if asked is not None else block_size
+
+
+def _draft_max_why(settings: Settings, resolved: Resolved) -> str:
+    size = resolved.drafter.header.block_size if resolved.drafter else None
+    if settings.spec_nmax.asked:
+        return f"asked by {settings.spec_nmax.source} (the drafter's block size is {size})"
+    return f"the drafter's block size, read from its file ({size})"
