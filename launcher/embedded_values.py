@@ -1,0 +1,257 @@
+"""What an option's text may be and where its value goes in xllamacpp's parameters.
+
+The building blocks of the table in ``embedded_flags``: each does what llama-server's own parser does.
+Nothing here imports xllamacpp; the module is handed in when a value is applied.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Convert = Callable[[str], Any]
+# (the xllamacpp module, its CommonParams, the converted value)
+Apply = Callable[[Any, Any, Any], None]
+
+INT32 = 2**31 - 1
+# llama-server writes 2**32 - 1 here for "-c 0"; the wheel holds a signed number, and every
+# comparison with a model's context comes out the same with its largest one.
+NO_CONTEXT_FITTING = INT32
+TRUE, FALSE, AUTO = ("on", "enabled", "true", "1"), ("off", "disabled", "false", "0"), ("auto", "-1")
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+SPEC_TYPES = (
+    "none",
+    "draft-simple",
+    "draft-eagle3",
+    "draft-mtp",
+    "draft-dflash",
+    "draft-dspark",
+    "ngram-simple",
+    "ngram-map-k",
+    "ngram-map-k4v",
+    "ngram-mod",
+    "ngram-cache",
+)
+
+
+class FlagError(ValueError):
+    """An option that is unknown, has no value or a value that is none; the message is llama-server's."""
+
+
+# --- values ---------------------------------------------------------------------------------
+
+
+def integer(low: int = -INT32 - 1, high: int = INT32) -> Convert:
+    def convert(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d+", text) or not low <= (value := int(text)) <= high:
+            raise FlagError("invalid value")
+        return value
+
+    return convert
+
+
+def number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise FlagError("invalid value") from None
+    if not math.isfinite(value):
+        raise FlagError("invalid value")
+    return value
+
+
+def temperature(text: str) -> float:
+    return max(number(text), 0.0)
+
+
+def positive(text: str) -> float:
+    if (value := number(text)) <= 0:
+        raise FlagError("invalid value, must be greater than 0")
+    return value
+
+
+def seed(text: str) -> int:
+    return int(integer(-1, 2**32 - 1)(text)) % 2**32
+
+
+def threads(text: str) -> int:
+    value = int(integer()(text))
+    return value if value > 0 else (os.cpu_count() or 1)
+
+
+def slots(text: str) -> int:
+    if (value := int(integer()(text))) == 0:
+        raise FlagError("invalid value for n_parallel")
+    return value
+
+
+def layers(text: str) -> int:
+    return {"auto": -1, "all": -2}[text] if text in ("auto", "all") else int(integer()(text))
+
+
+def as_is(text: str) -> str:
+    return text
+
+
+def words(text: str) -> list[str]:
+    return [word for part in text.split(",") if (word := part.strip())]
+
+
+def hosts(text: str) -> list[str]:
+    if not (hosts := words(text)):
+        raise FlagError("--host requires at least one address")
+    return hosts
+
+
+def read(text: str) -> str:
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise FlagError(f"failed to open file '{text}'") from None
+
+
+def key_file(text: str) -> list[str]:
+    return [line for line in read(text).splitlines() if line and not line.startswith("#")]
+
+
+def json_object(text: str) -> dict[str, str]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise FlagError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise FlagError("must be a JSON object")
+    return {key: json.dumps(item) for key, item in value.items()}
+
+
+def onoff(text: str) -> bool:
+    if text in TRUE:
+        return True
+    if text in FALSE:
+        return False
+    raise FlagError(f"unknown value '{text}', must be one of: on, off")
+
+
+def onoffauto(text: str) -> bool | None:
+    return None if text in AUTO else onoff(text)
+
+
+def one_of(values: Mapping[str, str]) -> Convert:
+    def convert(text: str) -> str:
+        if text not in values:
+            raise FlagError(f"unknown value '{text}', must be one of: {', '.join(values)}")
+        return values[text]
+
+    return convert
+
+
+def spec_types(text: str) -> list[str]:
+    for name in (names := text.split(",")):
+        if name not in SPEC_TYPES:
+            raise FlagError(f"unknown speculative type: {name}")
+    return ["COMMON_SPECULATIVE_TYPE_" + name.upper().replace("-", "_") for name in names]
+
+
+# --- where they go --------------------------------------------------------------------------
+
+
+def to_field(path: str, enum: str = "") -> Apply:
+    """Set the attribute at the dotted ``path``; with ``enum`` the value is a member's name."""
+    *parents, last = path.split(".")
+
+    def apply(module: Any, params: Any, value: Any) -> None:
+        holder = params
+        for name in parents:
+            holder = getattr(holder, name)
+        setattr(holder, last, getattr(getattr(module, enum), value) if enum else value)
+
+    return apply
+
+
+def to_negated(path: str) -> Apply:
+    setter = to_field(path)
+    return lambda module, params, value: setter(module, params, not value)
+
+
+def sampling(name: str, bit: str) -> Apply:
+    """Marked as the user's, so that it wins over sampling that a model file brings."""
+
+    def apply(module: Any, params: Any, value: Any) -> None:
+        setattr(params.sampling, name, value)
+        mark = getattr(module.common_params_sampling_config, f"COMMON_PARAMS_SAMPLING_CONFIG_{bit}")
+        params.sampling.user_sampling_config |= int(mark)
+
+    return apply
+
+
+def apply_context(module: Any, params: Any, value: int) -> None:
+    del module
+    params.n_ctx = value
+    if value == 0:
+        params.fit_params_min_ctx = NO_CONTEXT_FITTING
+
+
+def apply_spec_types(module: Any, params: Any, names: Sequence[str]) -> None:
+    kind = module.common_speculative_type
+    params.speculative.types = [*params.speculative.types, *(getattr(kind, name) for name in names)]
+
+
+def apply_cors(module: Any, params: Any, value: str) -> None:
+    del module
+    params.cors_origins = value
+    params.cors_origins_explicit = True
+
+
+def apply_keys(module: Any, params: Any, value: list[str]) -> None:
+    del module
+    params.api_keys = [*params.api_keys, *value]
+
+
+def apply_alias(module: Any, params: Any, value: list[str]) -> None:
+    del module
+    params.model_alias = {*params.model_alias, *value}
+
+
+def apply_timeout(module: Any, params: Any, value: int) -> None:
+    del module
+    params.timeout_read = params.timeout_write = value
+
+
+def template_words(params: Any, words: Mapping[str, str]) -> None:
+    params.default_template_kwargs = {**params.default_template_kwargs, **words}
+
+
+def apply_template_words(module: Any, params: Any, value: dict[str, str]) -> None:
+    del module
+    template_words(params, value)
+
+
+def apply_reasoning(module: Any, params: Any, value: bool | None) -> None:
+    del module
+    params.enable_reasoning = -1 if value is None else int(value)
+    if value is not None:
+        template_words(params, {"enable_thinking": "true" if value else "false"})
+
+
+def apply_preserve(module: Any, params: Any, value: bool) -> None:
+    del module
+    template_words(params, {"preserve_reasoning": "true" if value else "false"})
+    params.preserve_reasoning_specified = True
+
+
+def apply_devices(module: Any, params: Any, value: str) -> None:
+    del module
+    try:
+        params.speculative.draft.devices = value
+    except ValueError as error:
+        raise FlagError(str(error)) from None
+
+
+def apply_sampler(module: Any, params: Any, value: str) -> None:
+    del module
+    params.speculative.draft.probabilistic = bool(value)
