@@ -105,7 +105,9 @@ def make_plan(settings: Settings, resolved: Resolved) -> LaunchPlan:
     if loopback and engine.can("--cors-origins"):
         add("keeps other web sites from reading answers", "--cors-origins", "localhost")
     elif loopback and not engine.can("--cors-origins"):
-        warnings.append("This engine has no --cors-origins: web pages in your browser could read its answers.")
+        warnings.append(
+            "This engine has no --cors-origins: web pages in your browser could read its answers."
+        )
     add(f"address ({settings.host.source})", "--host", settings.host.value)
     add(f"port ({settings.port.source})", "--port", str(settings.port.value))
 
@@ -128,7 +130,11 @@ def make_plan(settings: Settings, resolved: Resolved) -> LaunchPlan:
 
 def _target_why(settings: Settings, resolved: Resolved) -> str:
     if resolved.practice:
-        asked = f"asked by {settings.model.source}" if settings.model.asked else "the default until BONSAI_MODEL says otherwise"  # noqa: E501
+        asked = (
+            f"asked by {settings.model.source}"
+            if settings.model.asked
+            else "the default until BONSAI_MODEL says otherwise"
+        )
         return f"the practice target, {asked}; it is not a language model"
     return f"asked by {settings.model.source}"
 
@@ -157,7 +163,9 @@ def _speculation(settings: Settings, resolved: Resolved) -> Speculation:
     """Whether to draft, how long, and why or why not."""
     drafter, engine = resolved.drafter, resolved.engine
     if not settings.speculative.value:
-        return Speculation(None, "speculation is off until BONSAI_SPECULATIVE=1 or the page's switch asks for it")
+        return Speculation(
+            None, "speculation is off until BONSAI_SPECULATIVE=1 or the page's switch asks for it"
+        )
     if drafter is None:
         why = f"speculation was asked for, but {resolved.drafter_why}"
         return Speculation(None, why, (f"Running without speculation: {resolved.drafter_why}.",))
@@ -176,7 +184,9 @@ def _speculation(settings: Settings, resolved: Resolved) -> Speculation:
     if "draft-dspark" not in engine.spec_types:
         why = f"this llama-server ({engine.version}) cannot do draft-dspark"
         return Speculation(None, why, (f"Running without speculation: {why}.",))
-    return Speculation(_draft_max(settings, drafter.header.block_size), f"asked by {settings.speculative.source}")
+    return Speculation(
+        _draft_max(settings, drafter.header.block_size), f"asked by {settings.speculative.source}"
+    )
 
 
 def _draft_max(settings: Settings, block_size: int | None) -> int:

@@ -33,7 +33,9 @@ def resolve_all(settings: Settings, paths: Paths) -> Resolved:
         engine=engine,
         target=_model_file(model),
         drafter=_model_file(drafter) if drafter else None,
-        drafter_why=f"given by {settings.drafter.source}" if drafter else "no drafter was given with BONSAI_DRAFTER",
+        drafter_why=f"given by {settings.drafter.source}"
+        if drafter
+        else "no drafter was given with BONSAI_DRAFTER",
     )
 
 
@@ -41,7 +43,9 @@ def find_engine(settings: Settings, paths: Paths) -> Engine:
     """The engine to use and why; EngineMissing names the ways to get one."""
     own, wanted = settings.llama_server.value, settings.engine.value
     if own:
-        return _because(engine_from_binary(Path(own).expanduser(), "own"), f"named by {settings.llama_server.source}")
+        return _because(
+            engine_from_binary(Path(own).expanduser(), "own"), f"named by {settings.llama_server.source}"
+        )
     if wanted in ("prism", "prism-legacy"):
         raise EngineMissing(
             f"{settings.engine.source} asks for the {wanted} engine, which this version cannot fetch yet.",
@@ -49,14 +53,22 @@ def find_engine(settings: Settings, paths: Paths) -> Engine:
         )
     built = engine_build.installed(paths.engines) if wanted in ("auto", "mainline") else None
     if built:
-        why = "built on this machine from source" if wanted == "auto" else f"asked by {settings.engine.source}"
+        why = (
+            "built on this machine from source" if wanted == "auto" else f"asked by {settings.engine.source}"
+        )
         return _because(engine_from_binary(engine_build.server_binary(built), "built"), why)
     if wanted == "mainline":
-        raise EngineMissing(f"{settings.engine.source} asks for a mainline engine, but none was built here.", WAYS)
+        raise EngineMissing(
+            f"{settings.engine.source} asks for a mainline engine, but none was built here.", WAYS
+        )
     missing = embedded.available()
     if missing:
         raise EngineMissing(f"There is no engine on this machine: {missing}", WAYS)
-    why = "comes with the launcher; no engine was built or named" if wanted == "auto" else f"asked by {settings.engine.source}"  # noqa: E501
+    why = (
+        "comes with the launcher; no engine was built or named"
+        if wanted == "auto"
+        else f"asked by {settings.engine.source}"
+    )
     return _because(embedded_engine(), why)
 
 
@@ -72,7 +84,9 @@ def _practice(settings: Settings, paths: Paths, engine: Engine) -> Resolved:
     return Resolved(
         engine=engine,
         target=ModelFile(str(pair.target), label, read_header(pair.target)),
-        drafter=_model_file(drafter) if drafter else ModelFile(str(pair.drafter), label, read_header(pair.drafter)),
+        drafter=_model_file(drafter)
+        if drafter
+        else ModelFile(str(pair.drafter), label, read_header(pair.drafter)),
         drafter_why=f"given by {settings.drafter.source}" if drafter else "the practice pair's own",
         practice=True,
     )

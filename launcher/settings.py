@@ -87,7 +87,7 @@ def _truth(text: str) -> bool:
 
 def _whole(low: int, high: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not re.fullmatch(r"[+-]?\d{1,12}", text.strip()) or not low <= int(text) <= high:
+        if not re.fullmatch(r"[+-]?[0-9]{1,12}", text.strip()) or not low <= int(text) <= high:
             raise ValueError(f"a whole number from {low} to {high}")
         return int(text)
 
@@ -140,17 +140,49 @@ class Spec:
 
 
 SPECS = (
-    Spec("model", _model, "practice", "practice", "practice, practice-medium, practice-large, or a .gguf file's path (27B and the smaller Bonsai sizes are fetched by a later version)"),  # noqa: E501
+    Spec(
+        "model",
+        _model,
+        "practice",
+        "practice",
+        "practice, practice-medium, practice-large, or a .gguf file's path (27B and the smaller Bonsai sizes are fetched by a later version)",
+    ),
     Spec("drafter", _text, None, "the model's own", "path of a drafter .gguf trained for exactly this model"),
     Spec("family", _one_of(*FAMILIES), "ternary", "ternary", "ternary, bonsai or bonsai2"),
-    Spec("speculative", _truth, False, "0", "1 drafts with the model's drafter; off everywhere until asked for"),
-    Spec("spec_nmax", _whole(1, 1024), None, "the drafter's block size", "draft length in tokens, 1 to the block size"),  # noqa: E501
-    Spec("ctx", _whole(0, 2**31 - 1), 0, "0", "context in tokens; 0 = automatic (16384, or the model's when smaller)"),  # noqa: E501
+    Spec(
+        "speculative", _truth, False, "0", "1 drafts with the model's drafter; off everywhere until asked for"
+    ),
+    Spec(
+        "spec_nmax",
+        _whole(1, 1024),
+        None,
+        "the drafter's block size",
+        "draft length in tokens, 1 to the block size",
+    ),
+    Spec(
+        "ctx",
+        _whole(0, 2**31 - 1),
+        0,
+        "0",
+        "context in tokens; 0 = automatic (16384, or the model's when smaller)",
+    ),
     Spec("ngl", _whole(0, 9999), None, "999", "layers on the GPU; an engine without a GPU ignores it"),
     Spec("kv4", _truth, False, "0", "1 keeps the KV cache as q4_0: less memory, slightly less exact"),
-    Spec("engine", _one_of(*ENGINES), "auto", "auto", "auto, embedded, mainline (a built engine counts as it), prism, prism-legacy"),  # noqa: E501
+    Spec(
+        "engine",
+        _one_of(*ENGINES),
+        "auto",
+        "auto",
+        "auto, embedded, mainline (a built engine counts as it), prism, prism-legacy",
+    ),
     Spec("llama_server", _text, None, "none", "path of a llama-server to use"),
-    Spec("host", _text, "127.0.0.1", "127.0.0.1", "address to listen on; another than loopback needs BONSAI_ALLOW_REMOTE=1"),  # noqa: E501
+    Spec(
+        "host",
+        _text,
+        "127.0.0.1",
+        "127.0.0.1",
+        "address to listen on; another than loopback needs BONSAI_ALLOW_REMOTE=1",
+    ),
     Spec("port", _whole(1, 65535), 8080, "8080", "port of llama-server"),
     Spec("ui_port", _whole(1, 65535), 7860, "7860", "port of the page"),
     Spec("allow_remote", _truth, False, "0", "1 lets other machines connect, with a password"),
@@ -164,7 +196,10 @@ _BY_NAME = {spec.name: spec for spec in SPECS}
 
 
 def resolve(
-    flags: Mapping[str, str | None], env: Mapping[str, str], config_text: str = "", config_name: str = "config.toml"
+    flags: Mapping[str, str | None],
+    env: Mapping[str, str],
+    config_text: str = "",
+    config_name: str = "config.toml",
 ) -> Settings:
     """Settings from flags (by field name), environment and config file; the first that speaks wins.
 
@@ -224,12 +259,12 @@ def _read_config(text: str, name: str) -> dict[str, tuple[str, int]]:
     for key, value in table.items():
         line = _line_of(key, text)
         if key not in _BY_NAME:
-            raise SettingsError(f"{name}, line {line}: {key} is not a known key.{_nearest(key, list(_BY_NAME))}")
-        if isinstance(value, bool):
-            value = "1" if value else "0"
+            raise SettingsError(
+                f"{name}, line {line}: {key} is not a known key.{_nearest(key, list(_BY_NAME))}"
+            )
         if not isinstance(value, str | int):
             raise SettingsError(f"{name}, line {line}: {key} must be a text, a number or true/false.")
-        out[key] = (str(value), line)
+        out[key] = (str(value), line)  # a TOML truth value becomes "True" or "False"
     return out
 
 

@@ -1,0 +1,174 @@
+"""``bonsai ask``: one answer on the terminal, streamed, with its speed and acceptance."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from launcher import console
+from launcher.client.events import (
+    Block,
+    ChatRequest,
+    Failed,
+    Finished,
+    Message,
+    Progress,
+    Sampling,
+    Text,
+    Thinking,
+    Timings,
+)
+from launcher.client.http import budget
+from launcher.errors import AnswerProblem
+from launcher.lifecycle import Lease, Lifecycle
+from launcher.paths import Paths
+from launcher.plan import LaunchPlan, make_plan
+from launcher.provision import resolve_all
+from launcher.settings import Settings
+from launcher.supervise.server import Server
+
+
+@dataclass(frozen=True)
+class AskOptions:
+    """``max_tokens`` None: what is left of the context, at most 8,192."""
+
+    prompt: str
+    system: str
+    temperature: float
+    seed: int | None
+    max_tokens: int | None
+    thinking: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer. ``blocks`` are the verify steps in order."""
+
+    text: str
+    thinking: str
+    finish_reason: str
+    timings: Timings
+    plan: LaunchPlan
+
+
+def run_ask(
+    settings: Settings, paths: Paths, env: Mapping[str, str], options: AskOptions, *, as_json: bool
+) -> None:
+    """Start the engine, print the answer, stop the engine. Raises LauncherError; what was answered
+    before a failure is printed all the same."""
+    lifecycle = make_lifecycle(settings, paths, env)
+    try:
+        lifecycle.start()
+        asyncio.run(_ask(lifecycle, options, as_json=as_json))
+    finally:
+        lifecycle.close()
+
+
+def make_lifecycle(settings: Settings, paths: Paths, env: Mapping[str, str]) -> Lifecycle:
+    """The owner of the engine that these settings ask for."""
+
+    def prepare(speculative: bool | None) -> LaunchPlan:
+        chosen = settings
+        if speculative is not None and speculative != settings.speculative.value:
+            chosen = settings.with_speculative(speculative, "the page's switch")
+        return make_plan(chosen, resolve_all(chosen, paths))
+
+    return Lifecycle(prepare, lambda plan: Server(plan, paths.logs, paths.run, dict(env)))
+
+
+async def _ask(lifecycle: Lifecycle, options: AskOptions, *, as_json: bool) -> None:
+    async with lifecycle.lease("ask") as lease:
+        if not as_json:
+            _announce(lease.plan)
+        answer, failure = await _answer(lease, options, show=not as_json)
+    if as_json:
+        console.data_json(answer_json(answer))
+    else:
+        console.data("")
+        console.say(figures(answer), "dim")
+    if failure:
+        raise AnswerProblem(failure.what, failure.remedy)
+
+
+def _announce(plan: LaunchPlan) -> None:
+    if plan.resolved.practice:
+        console.warn("This is the practice pair: no language model, it knows a few fixed texts.")
+    for warning in plan.warnings:
+        console.warn(warning)
+
+
+async def _answer(lease: Lease, options: AskOptions, *, show: bool) -> tuple[Answer, Failed | None]:
+    messages = [Message("system", options.system)] if options.system else []
+    messages.append(Message("user", options.prompt))
+    prompt_tokens = await lease.client.count_tokens(messages)
+    request = ChatRequest(
+        messages=tuple(messages),
+        max_tokens=budget(prompt_tokens, lease.plan.context, options.max_tokens),
+        sampling=replace(Sampling(), temperature=options.temperature, seed=options.seed),
+        thinking=options.thinking,
+    )
+    text, thoughts = [], []
+    reason, timings, failure = "", Timings(), None
+    async for event in lease.client.chat(request):
+        match event:
+            case Text(piece):
+                text.append(piece)
+                if show:
+                    console.data(piece, end="")
+            case Thinking(piece):
+                thoughts.append(piece)
+                if show:
+                    console.dim(piece)
+            case Timings():
+                timings = event
+            case Finished(reason, timings):
+                pass
+            case Failed(timings=timings):
+                reason, failure = "failed", event
+            case Progress() | Block():
+                pass
+    return Answer("".join(text), "".join(thoughts), reason, timings, lease.plan), failure
+
+
+def answer_json(answer: Answer) -> dict[str, object]:
+    """The documented form of ``bonsai ask --json``."""
+    timings, plan = answer.timings, answer.plan
+    engaged = bool(timings.draft_n)
+    reason = plan.speculation_why
+    if plan.spec_type != "none" and not engaged:
+        reason = "speculation was requested, but the engine drafted nothing"
+    return {
+        "text": answer.text,
+        "thinking": answer.thinking,
+        "finish_reason": answer.finish_reason,
+        "timings": {
+            "prompt_tokens": timings.prompt_tokens,
+            "predicted_tokens": timings.predicted_tokens,
+            "tokens_per_second": timings.tokens_per_second,
+            "time_to_first_token_s": timings.time_to_first_token_s,
+            "draft_n": timings.draft_n or None,
+            "draft_n_accepted": timings.draft_n_accepted if engaged else None,
+            "acceptance": timings.acceptance,
+        },
+        "speculation": {"requested": plan.speculation_requested, "engaged": engaged, "reason": reason},
+    }
+
+
+def figures(answer: Answer) -> str:
+    """One line of figures under an answer, for the terminal."""
+    timings = answer.timings
+    speed = "" if timings.tokens_per_second is None else f", {timings.tokens_per_second:.1f} tokens/s"
+    first = (
+        ""
+        if timings.time_to_first_token_s is None
+        else f", first token after {timings.time_to_first_token_s:.2f} s"
+    )
+    if timings.acceptance is not None:
+        drafts = f", drafter {timings.draft_n_accepted}/{timings.draft_n} accepted ({timings.acceptance:.0%})"
+    elif answer.plan.spec_type != "none":
+        drafts = ", speculation requested but not active"
+    else:
+        drafts = ", without speculation"
+    cut = " — cut: the limit of tokens was reached" if answer.finish_reason == "length" else ""
+    return f"{timings.predicted_tokens} tokens{speed}{first}{drafts}{cut}"

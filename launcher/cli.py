@@ -1,0 +1,201 @@
+"""Declares the commands. The only reader of argv and the environment; everything behind it gets values."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+import typer
+
+from launcher import __version__, console
+from launcher.paths import Paths, locate, read_config
+from launcher.settings import SPECS, Settings, resolve
+
+app = typer.Typer(
+    name="bonsai",
+    help="Run, see and trust speculative decoding at home.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+engines_app = typer.Typer(help="The engines on this machine; build one from source.", rich_markup_mode=None)
+app.add_typer(engines_app, name="engines")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What every command begins with."""
+
+    settings: Settings
+    paths: Paths
+    env: dict[str, str]
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give ``command`` a flag for every setting (from the one table in settings.py) and, as its first
+    argument, the Start made from them. A secret has no flag: argv can be read by others."""
+    specs = [spec for spec in SPECS if not spec.secret]
+
+    def run(**given: Any) -> None:
+        flags: dict[str, str | None] = {}
+        for spec in specs:
+            value = given.pop(spec.name)
+            flags[spec.name] = ("1" if value else "0") if isinstance(value, bool) else value
+        env = dict(os.environ)
+        paths = locate(flags["home"] or env.get("BONSAI_HOME") or None)
+        settings = resolve(flags, env, read_config(paths), str(paths.config_file))
+        command(Start(settings, paths, env), **given)
+
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    added = []
+    for spec in specs:
+        is_bool = isinstance(spec.default, bool)
+        option = typer.Option(
+            f"{spec.flag}/--no-{spec.flag[2:]}" if is_bool else spec.flag,
+            help=f"{spec.help} [{spec.env}]",
+            show_default=False,
+            rich_help_panel="Settings",
+        )
+        kind = bool | None if is_bool else str | None
+        added.append(
+            inspect.Parameter(
+                spec.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
+            )
+        )
+    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature([*keyword_only, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in [*keyword_only, *added]}
+    return run
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        console.data(f"bonsai {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+@with_settings
+def page(
+    start: Start,
+    context: typer.Context,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Start everything and open the page."""
+    if context.invoked_subcommand is None:
+        from launcher.page import run_page
+
+        run_page(start.settings, start.paths, start.env, browser=not no_browser)
+
+
+@app.command(context_settings={"ignore_unknown_options": False, "allow_extra_args": True})
+@with_settings
+def serve(
+    start: Start,
+    extra: Annotated[
+        list[str] | None, typer.Argument(help="Arguments for llama-server, after --.", show_default=False)
+    ] = None,
+) -> None:
+    """Run llama-server alone in the foreground, on 127.0.0.1:8080 unless asked otherwise."""
+    from launcher.serve import run_server
+
+    run_server(start.settings, start.paths, start.env, extra or [])
+
+
+@app.command()
+@with_settings
+def plan(start: Start, as_json: Json = False) -> None:
+    """Print the exact llama-server command line, with a reason for every part. Starts nothing."""
+    from launcher import report
+    from launcher.plan import make_plan
+    from launcher.provision import resolve_all
+
+    launch = make_plan(start.settings, resolve_all(start.settings, start.paths))
+    if as_json:
+        console.data_json(report.plan_json(launch))
+    else:
+        report.print_plan(launch)
+
+
+@app.command()
+@with_settings
+def ask(
+    start: Start,
+    prompt: Annotated[
+        str | None, typer.Argument(help="The question; - or nothing reads it from stdin.")
+    ] = None,
+    system: Annotated[str, typer.Option(help="System prompt.")] = "",
+    temperature: Annotated[
+        float, typer.Option(min=0, max=5, help="0 always takes the likeliest token.")
+    ] = 0.7,
+    seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens to answer with.")] = None,
+    thinking: Annotated[bool, typer.Option(help="Let the model think first, where it can.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Answer one question on the terminal, with its speed and acceptance."""
+    from launcher.ask import AskOptions, run_ask
+
+    if prompt in (None, "-"):
+        if prompt is None and sys.stdin.isatty():
+            raise typer.BadParameter("give a question, or pipe one in")
+        prompt = sys.stdin.read()
+    options = AskOptions(prompt, system, temperature, seed, max_tokens, thinking)
+    run_ask(start.settings, start.paths, start.env, options, as_json=as_json)
+
+
+@app.command()
+@with_settings
+def models(start: Start, as_json: Json = False) -> None:
+    """What models are known, on disk and in use."""
+    from launcher import report
+
+    rows = report.models(start.settings, start.paths)
+    if as_json:
+        console.data_json(rows)
+    else:
+        report.print_models(rows)
+
+
+@engines_app.callback(invoke_without_command=True)
+@with_settings
+def engines(start: Start, context: typer.Context, as_json: Json = False) -> None:
+    """The engines on this machine and the one that would be used."""
+    if context.invoked_subcommand is not None:
+        return
+    from launcher import report
+
+    rows = report.engines(start.settings, start.paths)
+    if as_json:
+        console.data_json(rows)
+    else:
+        report.print_engines(rows)
+
+
+@engines_app.command("build")
+@with_settings
+def engines_build(
+    start: Start,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Compile this many files at once.")] = None,
+    quantize: Annotated[bool, typer.Option("--quantize", help="Also build llama-quantize.")] = False,
+) -> None:
+    """Build llama-server and llama-speculative-simple from source, for exactly this machine."""
+    from launcher.build_command import run_build
+
+    run_build(start.settings, start.paths, jobs=jobs, quantize=quantize)
+
+
+def command() -> Any:
+    """The click command behind the app, for tools that document it."""
+    return cast("Any", typer.main.get_command(app))

@@ -1,0 +1,69 @@
+"""The only printer: data goes to stdout, talk to stderr, both work without a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from launcher.errors import LauncherError
+
+
+def data(text: str, *, end: str = "\n") -> None:
+    """Text for stdout, untouched."""
+    sys.stdout.write(text + end)
+    sys.stdout.flush()
+
+
+def data_json(value: object) -> None:
+    """One JSON document for stdout; dataclasses become objects."""
+    data(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: object) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, frozenset | set | tuple):
+        return sorted(value)
+    return str(value)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table for stdout; without a terminal it is as wide as its longest row."""
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 500)
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        grid.add_column(header, overflow="fold")
+    for row in rows:
+        grid.add_row(*(escape(cell) for cell in row))
+    console.print(grid)
+
+
+def say(text: str, style: str = "") -> None:
+    """A line of talk for stderr."""
+    console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    console.print(escape(text), style=style or None)
+
+
+def dim(text: str, *, end: str = "") -> None:
+    """A piece of talk for stderr that stays in the line, such as thoughts or progress."""
+    console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    console.print(escape(text), style="dim", end=end)
+
+
+def warn(text: str) -> None:
+    """A warning for stderr."""
+    say(f"Note: {text}", "yellow")
+
+
+def fail(error: LauncherError) -> None:
+    """What went wrong and what to try, for stderr."""
+    say(f"Error: {error.what}", "bold red")
+    if error.remedy:
+        say(error.remedy)

@@ -1,0 +1,76 @@
+"""``bonsai serve``: llama-server alone in the foreground, as the person would start it by hand."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from launcher import console
+from launcher.child_env import clean_env
+from launcher.errors import EngineMissing, FolderError
+from launcher.paths import Paths, make_folder
+from launcher.plan import LOOPBACK, make_plan
+from launcher.provision import resolve_all
+from launcher.settings import Settings
+from launcher.supervise import ports
+
+
+def run_server(settings: Settings, paths: Paths, env: Mapping[str, str], extra: Sequence[str]) -> None:
+    """Become llama-server (on Windows: run it and pass its exit code on). ``extra`` arguments follow
+    ours, so that they win. Raises PortTaken instead of moving to another port."""
+    plan = make_plan(settings, resolve_all(settings, paths))
+    for warning in plan.warnings:
+        console.warn(warning)
+    argv = [*plan.argv, *extra]
+    port = _port_in(extra) or plan.port
+    host = _value_of(extra, "--host") or plan.host
+    ports.choose(host, port, asked_by=settings.port.source if settings.port.asked else "bonsai serve")
+    if host not in LOOPBACK:
+        argv += ["--api-key-file", str(_new_key(paths.run))]
+    console.say(f"Model: {plan.resolved.target.label}. {plan.resolved.engine.why}.")
+    console.say(f"Speculation: {plan.spec_type} ({plan.speculation_why}).")
+    console.say(shlex.join(argv), "dim")
+    console.say(f"OpenAI-compatible API: http://{host}:{port}/v1 — Ctrl+C ends it.")
+    child_env = clean_env(env) | dict(plan.env)
+    if sys.platform == "win32":
+        sys.exit(subprocess.call(argv, env=child_env))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvpe(argv[0], argv, child_env)  # noqa: S606
+    except OSError as error:
+        raise EngineMissing(f"The engine {argv[0]} cannot be started: {error.strerror}.") from error
+
+
+def _value_of(arguments: Sequence[str], *names: str) -> str | None:
+    """The last value given for one of ``names``, as llama-server would take it."""
+    found = None
+    for name, value in itertools.pairwise(arguments):
+        if name in names:
+            found = value
+    return found
+
+
+def _port_in(extra: Sequence[str]) -> int | None:
+    text = _value_of(extra, "--port")
+    return int(text) if text and text.isdigit() else None
+
+
+def _new_key(folder: Path) -> Path:
+    """A key for a server that other machines can reach, shown once; in a file, never in argv."""
+    key = secrets.token_urlsafe(24)
+    path = make_folder(folder) / "serve.key"
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(key + "\n")
+    except OSError as error:
+        raise FolderError(f"The file {path} cannot be written: {error.strerror}.") from error
+    console.warn("Other machines can connect. HTTP is not encrypted: use it in a network that you trust.")
+    console.say(f"API key (shown once): {key}")
+    return path

@@ -1,0 +1,46 @@
+"""Ports: a free one is found, a taken one that was asked for by name is an error that says who has it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from launcher.errors import PortTaken
+from launcher.supervise import ports
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_free_port_is_kept() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert ports.choose("127.0.0.1", port, asked_by=None) == port
+
+
+def test_another_is_found_when_nobody_asked(taken: int) -> None:
+    found = ports.choose("127.0.0.1", taken, asked_by=None)
+    assert found != taken
+    assert ports.is_free("127.0.0.1", found)
+
+
+def test_asked_for_and_taken_names_the_holder(taken: int) -> None:
+    with pytest.raises(PortTaken, match=rf"BONSAI_PORT asks for port {taken}.*python.*process \d+"):
+        ports.choose("127.0.0.1", taken, asked_by="BONSAI_PORT")
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="this system has no SO_REUSEPORT")
+def test_listener_with_reuseport_counts_as_taken() -> None:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        assert not ports.is_free("127.0.0.1", listener.getsockname()[1])
