@@ -45,6 +45,11 @@ class ChunkDecoder:
         self._split = ThinkSplitter()
         self._server_splits = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether something of the answer, thoughts included, has come."""
+        return self._first is not None
+
     def feed(self, chunk: object, now: float) -> list[Event]:
         """Events of one parsed chunk. Raises ContextFull when the engine says that the prompt is too long."""
         if self.over or not isinstance(chunk, dict):

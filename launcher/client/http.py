@@ -7,6 +7,7 @@ are not looked at: the engine is on this machine.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Iterator
@@ -18,6 +19,7 @@ import httpx
 from launcher.client.decode import ChunkDecoder
 from launcher.client.events import ChatRequest, Event, Message
 from launcher.client.figures import count
+from launcher.client.loopback import LoopbackTransport
 from launcher.client.refusal import refusal_from_bytes
 from launcher.client.sse import SseDecoder
 from launcher.errors import BadInput, ContextFull, EngineUnreachable, ServerRefused
@@ -26,6 +28,7 @@ LONGEST_ANSWER = 8192  # tokens, where nobody asked for another limit
 SILENCE_S = 900.0  # reading a long prompt on a slow machine takes minutes without a byte
 CONNECT_S = 5.0
 QUESTION_S = 15.0  # small questions wait while the engine computes a batch
+GATHER_S = 0.03  # once an answer runs, tokens are read in lots: nobody sees the wait, the processor does
 LARGEST_REFUSAL = 64 * 1024  # bytes of an error's body that are read
 
 
@@ -46,7 +49,7 @@ class EngineClient:
         question_s: float = QUESTION_S,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self._headers = {"Connection": "close"}
+        self._headers = {"Connection": "close", "Accept-Encoding": "identity"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
         self._stream_timeout = httpx.Timeout(silence_s, connect=connect_s)
@@ -81,7 +84,7 @@ class EngineClient:
         done, what, remedy = False, "", ""
         try:
             with _translate(self.base_url):
-                async for received in response.aiter_bytes():
+                async for received in response.aiter_raw():
                     now = time.perf_counter()
                     for payload in events.feed(received):
                         if payload == "[DONE]":
@@ -91,6 +94,8 @@ class EngineClient:
                             yield event
                     if done or answer.over:
                         break
+                    if answer.begun:
+                        await asyncio.sleep(GATHER_S)
         except (EngineUnreachable, ServerRefused) as problem:
             what, remedy = f"The answer broke off. {problem.what}", problem.remedy
         now = time.perf_counter()
@@ -173,12 +178,11 @@ class EngineClient:
                 return response.status_code, response.content
 
     def _client(self, timeout: httpx.Timeout) -> httpx.AsyncClient:
-        # Certificates are loaded only where there is a use for them: that costs more than a whole question.
-        transport = httpx.AsyncHTTPTransport(
-            verify=self.base_url.startswith("https:"),
-            trust_env=False,
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=0),
-        )
+        transport: httpx.AsyncBaseTransport = LoopbackTransport()
+        if self.base_url.startswith("https:"):
+            transport = httpx.AsyncHTTPTransport(
+                trust_env=False, limits=httpx.Limits(max_connections=1, max_keepalive_connections=0)
+            )
         return httpx.AsyncClient(
             base_url=self.base_url,
             headers=self._headers,
