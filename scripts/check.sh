@@ -1,0 +1,20 @@
+#!/bin/sh
+# Lint and types, nothing else: fast enough for every commit.
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0" 2>/dev/null || printf '%s' "$0")")" && pwd -P)
+. "$here/_env.sh"
+prepare embedded build test
+cd "$root"
+failed=''
+check() { "$@" || failed="$failed $(basename -- "$1")"; }
+check "$venv/bin/ruff" check
+check "$venv/bin/ruff" format --check
+check "$venv/bin/mypy"
+shellcheck=$venv/bin/shellcheck
+[ -x "$shellcheck" ] || shellcheck=$(command -v shellcheck) || shellcheck=''
+if [ -n "$shellcheck" ]; then
+    check "$shellcheck" -x scripts/*.sh .ci/run
+else
+    say "shellcheck is not on this machine: the shell scripts were not checked."
+fi
+[ -z "$failed" ] || { say "Not clean:$failed"; exit 1; }

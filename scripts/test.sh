@@ -1,0 +1,13 @@
+#!/bin/sh
+# The whole suite: lint, types, then pytest, which gets the arguments.
+# What needs a tool that is missing (Chromium, a C++ compiler) is reported as skipped;
+# with --require-all that is a failure.
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0" 2>/dev/null || printf '%s' "$0")")" && pwd -P)
+. "$here/_env.sh"
+prepare embedded build test
+checks=0
+"$here/check.sh" || checks=$?
+cd "$root"
+"$venv/bin/python" -m pytest "$@" || exit
+exit "$checks"
