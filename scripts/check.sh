@@ -13,7 +13,7 @@ check "$venv/bin/mypy"
 shellcheck=$venv/bin/shellcheck
 [ -x "$shellcheck" ] || shellcheck=$(command -v shellcheck) || shellcheck=''
 if [ -n "$shellcheck" ]; then
-    check "$shellcheck" -x scripts/*.sh .ci/run
+    check "$shellcheck" -x -P SCRIPTDIR scripts/*.sh .ci/run
 else
     say "shellcheck is not on this machine: the shell scripts were not checked."
 fi
