@@ -140,6 +140,18 @@ def ensure_pair(
     return pair
 
 
+def on_disk(folder: Path, size: str) -> PracticePair | None:
+    """The pair of that size with the default agreement, when both files are there whole; writes nothing."""
+    pair = PracticePair(
+        folder / f"practice-{size}-target.gguf",
+        folder / f"practice-{size}-drafter.gguf",
+        SIZES[size],
+        full_agreement(None),
+    )
+    whole = _intact(pair, folder / f"practice-{size}.json", _version(make_recipe(None), pair.size))
+    return pair if whole else None
+
+
 def _version(recipe: Recipe, shape: PracticeSize) -> str:
     parts = [_VERSION, recipe.digest(), asdict(shape), _LOGIT, _MARKOV_RANK, _CONTEXT]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -13,7 +13,7 @@ from launcher.errors import SettingsError
 
 T = TypeVar("T")
 
-PRACTICE_MODELS = ("practice", "practice-medium", "practice-large")
+PRACTICE_MODELS = ("practice", "practice-medium", "practice-large", "practice-xlarge")
 CATALOG_MODELS = ("27B", "8B", "4B", "1.7B")
 FAMILIES = ("ternary", "bonsai", "bonsai2")
 ENGINES = ("auto", "prism-legacy", "prism", "mainline", "embedded")
@@ -145,7 +145,7 @@ SPECS = (
         _model,
         "practice",
         "practice",
-        "practice, practice-medium, practice-large, or a .gguf file's path (27B and the smaller Bonsai sizes are fetched by a later version)",
+        "practice, practice-medium, -large, -xlarge, or a .gguf file's path (27B comes with a later version)",
     ),
     Spec("drafter", _text, None, "the model's own", "path of a drafter .gguf trained for exactly this model"),
     Spec("family", _one_of(*FAMILIES), "ternary", "ternary", "ternary, bonsai or bonsai2"),

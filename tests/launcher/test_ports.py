@@ -37,7 +37,7 @@ def test_asked_for_and_taken_names_the_holder(taken: int) -> None:
         ports.choose("127.0.0.1", taken, asked_by="BONSAI_PORT")
 
 
-@pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="this system has no SO_REUSEPORT")
+@pytest.mark.system("posix")
 def test_listener_with_reuseport_counts_as_taken() -> None:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -1,0 +1,77 @@
+"""``bonsai``: the engine's owner and the page in one process. The one place where launcher and page meet."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import webbrowser
+from collections.abc import Mapping
+from dataclasses import replace
+
+from launcher import __version__, console
+from launcher.ask import make_lifecycle
+from launcher.errors import PortTaken
+from launcher.hardware.detect import detect
+from launcher.paths import Paths, make_folder
+from launcher.plan import LOOPBACK
+from launcher.settings import Settings, Value
+from launcher.store import Store
+from launcher.supervise import ports
+
+
+def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browser: bool) -> None:
+    """Serve the page until it is quit; the engine starts behind it and is gone when this returns.
+
+    Raises PortTaken when BONSAI_UI_PORT was asked for by name and is taken, FolderError when the data
+    folder cannot be used. A missing or broken engine or model is shown on the page instead.
+    """
+    from webui.app import PageContext, gradio_environment, serve
+    from webui.state import Row
+
+    os.environ.update(gradio_environment())  # read by gradio when it is imported
+    host = settings.host.value
+    remote = host not in LOOPBACK
+    port = ports.choose(
+        host, settings.ui_port.value, asked_by=settings.ui_port.source if settings.ui_port.asked else None
+    )
+    password = secrets.token_urlsafe(12) if remote else None
+    # The engine itself always stays on loopback: only the page is for other machines.
+    engine_settings = replace(settings, host=Value("127.0.0.1"))
+    store = Store(make_folder(paths.data))
+    lifecycle = make_lifecycle(engine_settings, paths, env)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    context = PageContext(
+        lifecycle=lifecycle,
+        store=store,
+        run_token=secrets.token_urlsafe(24),
+        host=host,
+        port=port,
+        version=__version__,
+        settings_rows=tuple(Row(*row) for row in settings.rows()),
+        machine_rows=tuple(Row(*row) for row in detect().rows()),
+        notices=_notices(settings),
+        password=password,
+    )
+
+    def started() -> None:
+        lifecycle.start()
+        console.say(f"Bonsai Launcher {__version__}: {url}  (Ctrl+C ends it)")
+        if password:
+            console.warn("Other machines can connect. HTTP is not encrypted: use it in a network that you trust.")
+            console.say(f"User bonsai, password (shown once): {password}")
+        if browser:
+            webbrowser.open(url)
+
+    try:
+        serve(context, started=started)
+    except OSError as error:
+        raise PortTaken(f"Port {port} cannot be used: {error.strerror or error}.", "Try another BONSAI_UI_PORT.") from error
+    finally:
+        lifecycle.close()
+
+
+def _notices(settings: Settings) -> tuple[str, ...]:
+    if settings.model.asked:
+        return settings.notices
+    practice = "BONSAI_MODEL is not set: this is the practice pair, with real speculation but no language model."
+    return (*settings.notices, practice)
