@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
@@ -22,7 +23,7 @@ from launcher.client.figures import count
 from launcher.client.loopback import LoopbackTransport
 from launcher.client.refusal import refusal_from_bytes
 from launcher.client.sse import SseDecoder
-from launcher.errors import BadInput, ContextFull, EngineUnreachable, ServerRefused
+from launcher.errors import AnswerProblem, BadInput, ContextFull, EngineUnreachable, ServerRefused
 
 LONGEST_ANSWER = 8192  # tokens, where nobody asked for another limit
 SILENCE_S = 900.0  # reading a long prompt on a slow machine takes minutes without a byte
@@ -63,7 +64,8 @@ class EngineClient:
         cancellation) closes the connection, which ends the engine's work: wrap it in ``contextlib.aclosing``.
         """
         started = time.perf_counter()
-        client = self._client(self._stream_timeout)
+        with _translate(self.base_url):
+            client = self._client(self._stream_timeout)
         try:
             with _translate(self.base_url):
                 sent = client.build_request("POST", "/v1/chat/completions", json=chat_body(request))
@@ -124,7 +126,7 @@ class EngineClient:
         """``ok``, ``loading`` or ``down``; never raises. Says nothing about whether chat works."""
         try:
             status, _ = await self._request("GET", "/health", None)
-        except EngineUnreachable:
+        except AnswerProblem:
             return "down"
         return {200: "ok", 503: "loading"}.get(status, "down")
 
@@ -210,8 +212,11 @@ def budget(prompt_tokens: int | None, context: int, asked: int | None) -> int:
 
 
 def chat_body(request: ChatRequest) -> dict[str, Any]:
-    """The JSON that llama-server wants for ``request``."""
+    """The JSON that llama-server wants for ``request``. Raises BadInput for a sampling value that is no number."""
     sampling = request.sampling
+    for name in ("temperature", "top_p", "min_p"):
+        if not math.isfinite(getattr(sampling, name)):
+            raise BadInput(f"{name} must be a finite number.", "Give it a number, such as 0.7.")
     body: dict[str, Any] = {
         "messages": _messages(request.messages),
         "max_tokens": request.max_tokens,
@@ -233,7 +238,12 @@ def chat_body(request: ChatRequest) -> dict[str, Any]:
 
 
 def _messages(messages: tuple[Message, ...]) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": message.content} for message in messages]
+    return [{"role": message.role, "content": _encodable(message.content)} for message in messages]
+
+
+def _encodable(text: str) -> str:
+    """Half a surrogate pair, which a browser may send, is no character: it becomes U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _template_arguments(thinking: bool) -> dict[str, Any]:
@@ -270,7 +280,7 @@ def _translate(base_url: str) -> Iterator[None]:
         raise EngineUnreachable(
             f"The engine at {base_url} is silent.", "Give it time, or stop it and start it again."
         ) from error
-    except httpx.TransportError as error:
+    except httpx.NetworkError as error:
         raise EngineUnreachable(
             f"The connection to the engine at {base_url} was cut.",
             "Look at the engine's log: it may have ended. Then ask again.",

@@ -135,7 +135,7 @@ class _Body(httpx.AsyncByteStream):
                     raise httpx.RemoteProtocolError("the head of the answer does not end")
                 more = await self._connection.pull()
                 if not more:
-                    raise httpx.RemoteProtocolError("the connection ended before an answer")
+                    raise httpx.ReadError("the connection ended before an answer")
                 received += more
             head, _, received = received.partition(b"\r\n\r\n")
             status, headers = _parse_head(head)
@@ -170,7 +170,7 @@ class _Body(httpx.AsyncByteStream):
             if not received:
                 if self._left is None and self._chunked is None:
                     return
-                raise httpx.RemoteProtocolError("the connection ended in the middle of an answer")
+                raise httpx.ReadError("the connection ended in the middle of an answer")
 
     def _unframed(self, received: bytes) -> bytes:
         if self._chunked is not None:

@@ -22,9 +22,6 @@ def refusal(body: object, status: int) -> AnswerProblem:
     kind = kind if isinstance(kind, str) else ""
     if kind == "exceed_context_size_error":
         return ContextFull(_tokens(error.get("n_prompt_tokens")), _tokens(error.get("n_ctx")))
-    code = error.get("code")
-    if not status and isinstance(code, int):
-        status = code
     said = _sentence(error.get("message"))
     if status == 401:
         return ServerRefused(
@@ -40,9 +37,9 @@ def refusal(body: object, status: int) -> AnswerProblem:
             status=status,
             kind=kind,
         )
-    number = f" (HTTP {status})" if status else ""
+    did = f"refused (HTTP {status})" if status else "ended the answer with an error"
     return ServerRefused(
-        f"The engine refused{number}: {said}",
+        f"The engine {did}: {said}",
         "Ask again; if it stays so, look at the engine's log.",
         status=status,
         kind=kind,
