@@ -48,6 +48,7 @@ __all__ = [
     "kind_of",
     "known_text",
     "known_thinking",
+    "on_disk",
     "write_pair",
 ]
 
@@ -104,14 +105,9 @@ def ensure_pair(
     by kind of text; each combination has files of its own. Raises FolderError (read-only, full, no folder),
     KeyError for an unknown size and ValueError for a bad agreement.
     """
-    shape = SIZES[size]
-    shares = full_agreement(agreement)
-    stem = f"practice-{size}"
-    if shares != AGREEMENT:
-        stem += "-" + hashlib.sha256(json.dumps(sorted(shares.items())).encode()).hexdigest()[:8]
+    pair, manifest = _names(folder, size, agreement)
+    shape = pair.size
     recipe = make_recipe(agreement)
-    pair = PracticePair(folder / f"{stem}-target.gguf", folder / f"{stem}-drafter.gguf", shape, shares)
-    manifest = folder / f"{stem}.json"
     version = _version(recipe, shape)
     if _intact(pair, manifest, version):
         return pair
@@ -150,6 +146,28 @@ def on_disk(folder: Path, size: str) -> PracticePair | None:
     )
     whole = _intact(pair, folder / f"practice-{size}.json", _version(make_recipe(None), pair.size))
     return pair if whole else None
+
+
+def on_disk(folder: Path, size: str = "small") -> PracticePair | None:
+    """The pair that ensure_pair left in ``folder``, or None. A glance at names and sizes: nothing is
+    verified or written."""
+    pair, manifest = _names(folder, size, None)
+    try:
+        files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+        whole = all(files[path.name]["bytes"] == path.stat().st_size for path in (pair.target, pair.drafter))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return pair if whole else None
+
+
+def _names(folder: Path, size: str, agreement: Mapping[str, float] | None) -> tuple[PracticePair, Path]:
+    """The pair's files, whether they are there or not, and its manifest."""
+    shares = full_agreement(agreement)
+    stem = f"practice-{size}"
+    if shares != AGREEMENT:
+        stem += "-" + hashlib.sha256(json.dumps(sorted(shares.items())).encode()).hexdigest()[:8]
+    target, drafter = folder / f"{stem}-target.gguf", folder / f"{stem}-drafter.gguf"
+    return PracticePair(target, drafter, SIZES[size], shares), folder / f"{stem}.json"
 
 
 def _version(recipe: Recipe, shape: PracticeSize) -> str:
