@@ -63,7 +63,7 @@ class _Connection:
                 await self._open(host, port)
         except TimeoutError as error:
             raise httpx.ConnectTimeout("no connection in time") from error
-        except OSError as error:
+        except (OSError, OverflowError, UnicodeError) as error:  # the last two: a port or a name that is none
             raise httpx.ConnectError(str(error)) from error
 
     async def _open(self, host: str, port: int) -> None:
