@@ -136,28 +136,13 @@ def ensure_pair(
     return pair
 
 
-def on_disk(folder: Path, size: str) -> PracticePair | None:
-    """The pair of that size with the default agreement, when both files are there whole; writes nothing."""
-    pair = PracticePair(
-        folder / f"practice-{size}-target.gguf",
-        folder / f"practice-{size}-drafter.gguf",
-        SIZES[size],
-        full_agreement(None),
-    )
-    whole = _intact(pair, folder / f"practice-{size}.json", _version(make_recipe(None), pair.size))
-    return pair if whole else None
-
-
 def on_disk(folder: Path, size: str = "small") -> PracticePair | None:
-    """The pair that ensure_pair left in ``folder``, or None. A glance at names and sizes: nothing is
-    verified or written."""
+    """The pair that ensure_pair left in ``folder``, or None when it would write it anew. Goes by version and
+    file sizes, hashes nothing and writes nothing. KeyError for an unknown size."""
     pair, manifest = _names(folder, size, None)
-    try:
-        files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
-        whole = all(files[path.name]["bytes"] == path.stat().st_size for path in (pair.target, pair.drafter))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return pair if whole else None
+    kept = _kept(manifest, _version(make_recipe(), pair.size))
+    whole = all(_size(path) == kept.get(path.name, {}).get("bytes") for path in (pair.target, pair.drafter))
+    return pair if kept and whole else None
 
 
 def _names(folder: Path, size: str, agreement: Mapping[str, float] | None) -> tuple[PracticePair, Path]:
@@ -175,16 +160,34 @@ def _version(recipe: Recipe, shape: PracticeSize) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _intact(pair: PracticePair, manifest: Path, version: str) -> bool:
+def _kept(manifest: Path, version: str) -> dict[str, Any]:
+    """File name -> size and sha256 as written down with the files; empty unless of that version."""
     try:
-        kept = json.loads(manifest.read_text(encoding="utf-8"))
-        return bool(kept["version"] == version) and all(
-            kept["files"][path.name]["bytes"] == path.stat().st_size
-            and kept["files"][path.name] == _fingerprint(path)
+        found = json.loads(manifest.read_text(encoding="utf-8"))
+        if found["version"] == version and all(isinstance(entry, dict) for entry in found["files"].values()):
+            return dict(found["files"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return {}
+
+
+def _intact(pair: PracticePair, manifest: Path, version: str) -> bool:
+    kept = _kept(manifest, version)
+    try:
+        return bool(kept) and all(
+            # The size first: a truncated file is not worth hashing.
+            _size(path) == kept[path.name]["bytes"] and kept[path.name] == _fingerprint(path)
             for path in (pair.target, pair.drafter)
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, KeyError):
         return False
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _fingerprint(path: Path) -> dict[str, object]:
