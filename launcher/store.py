@@ -1,118 +1,257 @@
-"""Conversations on disk: one JSON file each, written whole or not at all, private to their owner."""
+"""Conversations on disk: one JSON file each, written whole or not at all, private to their owner.
+
+    <folder>/conversations/<id>.json     <folder>/chat_settings.json
+
+A file that makes no sense is renamed, never deleted, and the rest goes on loading.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import errno
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
-from launcher.client.events import Timings
+from launcher import store_files, store_format
+from launcher.errors import StoreError
+from launcher.store_markdown import markdown
+from launcher.store_types import (
+    ChatSettings,
+    Conversation,
+    ConversationSummary,
+    Listing,
+    Turn,
+    title_for,
+)
 
+__all__ = [
+    "ChatSettings",
+    "Conversation",
+    "ConversationSummary",
+    "Listing",
+    "Store",
+    "Turn",
+    "title_for",
+]
 
-@dataclass(frozen=True)
-class Turn:
-    """One message of a conversation as kept on disk.
+LARGEST_IMPORT = 32 * 1024 * 1024  # characters
 
-    ``runs`` are (characters, origin) pairs over ``content`` in order: origin "draft", "target"
-    or "" (unknown); they serve the tint. ``blocks`` are (drafted, accepted) per verify step.
-    ``ended`` is how an answer ended: "stop", "length", "stopped" (by the person), "failed", ... or ""
-    for a person's turn; ``note`` a sentence shown under the answer (an error, a cut, ...).
-    """
-
-    id: str
-    role: str  # "user" or "assistant"
-    content: str
-    created: float  # seconds since 1970
-    thinking: str = ""
-    thinking_s: float | None = None
-    runs: tuple[tuple[int, str], ...] = ()
-    blocks: tuple[tuple[int, int], ...] = ()
-    timings: Timings | None = None
-    context_used: int | None = None
-    context_size: int | None = None
-    engine: str = ""  # e.g. "embedded 2026.10.11549 · practice small · dspark 4"
-    ended: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class ChatSettings:
-    """What a person sets for answers; None for max_tokens and thinking_budget means automatic / none."""
-
-    system_prompt: str = ""
-    temperature: float = 0.7
-    top_p: float = 0.95
-    top_k: int = 20
-    min_p: float = 0.0
-    seed: int | None = None
-    max_tokens: int | None = None
-    thinking: bool = True
-    thinking_budget: int | None = None
-    tint: bool = False
-
-
-@dataclass(frozen=True)
-class Conversation:
-    id: str
-    title: str
-    created: float
-    updated: float
-    turns: tuple[Turn, ...] = ()
-
-
-@dataclass(frozen=True)
-class ConversationSummary:
-    id: str
-    title: str
-    updated: float
-    turns: int
-
-
-@dataclass(frozen=True)
-class Listing:
-    """``set_aside`` names files that could not be read and were kept under another name."""
-
-    conversations: tuple[ConversationSummary, ...]
-    set_aside: tuple[str, ...] = field(default=())
+_ID = re.compile(r"[a-z0-9-]{1,64}")
+_DEVICES = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # names that are no files on Windows
 
 
 class Store:
-    """All methods raise StoreError (unreadable, full disk, read-only) and never lose what was there."""
+    """All methods raise StoreError (unreadable, full disk, read-only) and never lose what was there.
+
+    Safe for any number of threads; several processes may share a folder, the last writer of a file wins.
+    The folder is made when something is first written.
+    """
 
     def __init__(self, folder: Path) -> None:
-        raise NotImplementedError
+        self._folder = folder / "conversations"
+        self._settings = folder / "chat_settings.json"
+        self._lock = threading.RLock()
+        self._known: dict[str, tuple[tuple[int, int], ConversationSummary]] = {}
+        self._aside: list[str] = []
 
     def list(self) -> Listing:
-        """All conversations, newest first; a broken file is renamed to ``*.broken`` and reported once."""
-        raise NotImplementedError
+        """All conversations, newest first; a broken file is renamed to ``*.broken-<time>`` and reported once."""
+        with self._lock:
+            summaries, unreadable = [], []
+            for path in self._files():
+                try:
+                    summary = self._summary(path)
+                except StoreError as error:
+                    unreadable.append(f"{path.name}: {error.what}")
+                    continue
+                if summary is not None:
+                    summaries.append(summary)
+            summaries.sort(key=lambda summary: (-summary.updated, summary.id))
+            self._known = {s.id: self._known[s.id] for s in summaries}
+            aside, self._aside = tuple(self._aside), []
+            return Listing(tuple(summaries), aside, tuple(unreadable))
 
     def new(self, title: str = "") -> Conversation:
-        raise NotImplementedError
+        """An empty conversation under a fresh random id; nothing is written before ``save``."""
+        now = time.time()
+        return Conversation(secrets.token_hex(8), " ".join(title.split()), now, now)
 
     def load(self, conversation_id: str) -> Conversation:
-        raise NotImplementedError
+        """The whole conversation. StoreError when there is none, or its file makes no sense (it is set aside)."""
+        path = self._path(conversation_id)
+        with self._lock:
+            try:
+                return self._read(path)
+            except store_format.MalformedError as error:
+                aside = self._set_aside(path)
+                raise StoreError(
+                    f"The file of this conversation is broken: {error.what}", f"It was kept as {aside}."
+                ) from error
 
     def save(self, conversation: Conversation) -> Conversation:
-        """Write it and return it with ``updated`` set to now."""
-        raise NotImplementedError
+        """Write it and return it with ``updated`` set to now, and a title from its first words if it had none."""
+        title = " ".join(conversation.title.split()) or _first_words(conversation)
+        title = title[: store_format.LONGEST_TITLE].rstrip()
+        return self._write(replace(conversation, title=title, updated=time.time()))
 
     def rename(self, conversation_id: str, title: str) -> Conversation:
-        raise NotImplementedError
+        """Give it another title; an empty one stands for its first words. Its place in the list stays."""
+        with self._lock:
+            conversation = self.load(conversation_id)
+            title = " ".join(title.split())[: store_format.LONGEST_TITLE].rstrip()
+            return self._write(replace(conversation, title=title or _first_words(conversation)))
 
     def delete(self, conversation_id: str) -> None:
-        raise NotImplementedError
+        """Remove it for good; one that is gone already is no error."""
+        path = self._path(conversation_id)
+        with self._lock, _told(f"The conversation {conversation_id} cannot be deleted"):
+            path.unlink(missing_ok=True)
 
     def export_markdown(self, conversation_id: str) -> str:
-        raise NotImplementedError
+        """For people to read: texts as they are, thoughts folded, figures under each answer."""
+        return markdown(self.load(conversation_id))
 
     def export_json(self, conversation_id: str) -> str:
-        raise NotImplementedError
+        """For ``import_json``, of this or another machine."""
+        return store_format.dump_conversation(self.load(conversation_id))
 
     def import_json(self, text: str) -> Conversation:
         """Take in an exported conversation under a new id; StoreError names what is wrong with the file."""
-        raise NotImplementedError
+        remedy = "Choose a file that was exported here as JSON."
+        if len(text) > LARGEST_IMPORT:
+            raise StoreError(
+                f"The file is larger than {LARGEST_IMPORT // 1024**2} million characters, too large to import.",
+                remedy,
+            )
+        try:
+            taken = store_format.parse_conversation(text, secrets.token_hex(8))
+        except store_format.MalformedError as error:
+            raise StoreError(f"This file cannot be imported. {error.what}", remedy) from error
+        return self._write(replace(taken, title=taken.title or _first_words(taken)))
 
     def chat_settings(self) -> ChatSettings:
-        raise NotImplementedError
+        """What was saved, or the defaults; a broken file is set aside and reported by the next ``list``."""
+        with self._lock:
+            try:
+                with _told(f"The chat settings in {self._settings} cannot be read"):
+                    text = _decoded(store_files.read(self._settings))
+                return store_format.parse_settings(text)
+            except store_format.MalformedError:
+                self._set_aside(self._settings)
+            except _MissingError:
+                pass
+            return ChatSettings()
 
     def save_chat_settings(self, settings: ChatSettings) -> None:
-        raise NotImplementedError
+        """Keep them for the next run."""
+        text = store_format.dump_settings(settings)
+        with self._lock, _told(f"The chat settings cannot be saved in {self._settings}"):
+            store_files.write(self._settings, text.encode())
+
+    def _files(self) -> Iterator[Path]:
+        with _told(f"The conversations in {self._folder} cannot be listed"):
+            found = store_files.names(self._folder, ".json") if self._folder.exists() else []
+        yield from (path for path in found if _is_id(path.stem))
+
+    def _summary(self, path: Path) -> ConversationSummary | None:
+        """From memory where the file has not changed; None when it was set aside or is gone."""
+        try:
+            with _told("it cannot be read"):
+                state = path.stat()
+            mark = (state.st_mtime_ns, state.st_size)
+            known = self._known.get(path.stem)
+            if known is None or known[0] != mark:
+                read = self._read(path)
+                known = (mark, ConversationSummary(read.id, read.title, read.updated, len(read.turns)))
+                self._known[path.stem] = known
+            return known[1]
+        except store_format.MalformedError:
+            self._set_aside(path)
+        except _MissingError:
+            pass
+        return None
+
+    def _read(self, path: Path) -> Conversation:
+        with _told(f"The conversation {path.stem} cannot be read"):
+            data = store_files.read(path)
+        return store_format.parse_conversation(_decoded(data), path.stem)
+
+    def _write(self, conversation: Conversation) -> Conversation:
+        path = self._path(conversation.id)
+        text = store_format.dump_conversation(conversation)
+        with self._lock, _told(f"The conversation cannot be saved in {self._folder}"):
+            store_files.write(path, text.encode())
+        return conversation
+
+    def _path(self, conversation_id: str) -> Path:
+        if not _is_id(conversation_id):
+            raise StoreError("This is not the id of a conversation.", "Choose one from the list.")
+        return self._folder / f"{conversation_id}.json"
+
+    def _set_aside(self, path: Path) -> str:
+        name = path.name
+        with suppress(OSError):  # gone, or not ours to rename: it is left where it is
+            name = store_files.set_aside(path).name
+            self._aside.append(name)
+        return name
+
+
+class _MissingError(StoreError):
+    """There is no such file."""
+
+
+def _is_id(text: str) -> bool:
+    return bool(_ID.fullmatch(text)) and not _DEVICES.fullmatch(text)
+
+
+def _first_words(conversation: Conversation) -> str:
+    return next((title_for(turn.content) for turn in conversation.turns if turn.role == "user"), "")
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise store_format.MalformedError("It is not text in UTF-8.") from None
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """The one seam where the system's errors become StoreError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise _MissingError(
+            f"{what}: it is not there.", "Reload the list: it may have been deleted."
+        ) from error
+    except OSError as error:
+        raise StoreError(f"{what}: {_reason(error)}.", _remedy(error)) from error
+
+
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in _FULL:
+        return "the disk is full, or the file is too large for it"
+    if error.errno == errno.EROFS:
+        return "the disk is read-only"
+    if error.errno in _FORBIDDEN:
+        return "this user may not"
+    if error.errno in {errno.ENOTDIR, errno.EEXIST}:
+        return "a file is in the place of a folder"
+    return (error.strerror or str(error)).lower()
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno in _FULL:
+        return "Free some space, then try again; what was saved before is still there."
+    if error.errno in _FORBIDDEN:
+        return "Give yourself the right to write there, or set BONSAI_HOME to a folder of yours."
+    return "Set BONSAI_HOME to a folder that can be written, or repair this one."
