@@ -151,6 +151,8 @@ def ask(
         if prompt is None and sys.stdin.isatty():
             raise typer.BadParameter("give a question, or pipe one in")
         prompt = sys.stdin.read()
+    if not prompt or not prompt.strip():
+        raise typer.BadParameter("the question is empty")
     options = AskOptions(prompt, system, temperature, seed, max_tokens, thinking)
     run_ask(start.settings, start.paths, start.env, options, as_json=as_json)
 
