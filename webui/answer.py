@@ -1,0 +1,166 @@
+"""Runs one answer: wait for the engine, see what fits, stream, and keep whatever came."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from launcher.client.events import (
+    ChatRequest,
+    Message,
+    Progress,
+    Sampling,
+    Text,
+    Thinking,
+    Timings,
+)
+from launcher.client.http import EngineClient, budget
+from launcher.errors import ContextFull, LauncherError
+from launcher.lifecycle import Lease, Lifecycle, Status
+from launcher.store import ChatSettings, Turn
+from webui.book import Book
+from webui.conversation import index_of, messages_for, with_answer, without_oldest
+from webui.draft import AnswerDraft
+from webui.figures import engine_label
+from webui.stream import Outbox
+
+LIVE_EVERY_S = 0.5  # running speed is for eyes
+WAIT_SHOWN_AFTER_S = 0.2
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Which prompt to answer, and how. ``leave_out_oldest`` lets old messages go when they do not fit."""
+
+    conversation_id: str
+    prompt_id: str
+    answer_id: str
+    leave_out_oldest: bool = False
+
+
+class Answer:
+    """``run`` it once; ``stop`` may be called at any time, from the same event loop."""
+
+    def __init__(self, ask: Ask, lifecycle: Lifecycle, book: Book, outbox: Outbox) -> None:
+        self.ask = ask
+        self._lifecycle = lifecycle
+        self._book = book
+        self._outbox = outbox
+        self._draft = AnswerDraft(ask.answer_id, time.time())
+        self._stopped = False
+        self._talk_task: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        """End the answer: the engine's connection closes at once, what came is kept."""
+        self._stopped = True
+        if self._talk_task is not None:
+            self._talk_task.cancel()
+
+    async def run(self) -> Turn:
+        """Stream into the outbox and return the turn as it was kept. Raises StoreError when it cannot be kept."""
+        self._talk_task = asyncio.ensure_future(self._talk())
+        if self._stopped:
+            self._talk_task.cancel()
+        try:
+            await self._talk_task
+        except asyncio.CancelledError:
+            # Either stop() or the end of the whole page: in both cases what came is kept below.
+            self._talk_task.cancel()
+        except ContextFull as problem:
+            self._draft.context = problem.context
+            self._draft.fail("full", problem.what)
+        except LauncherError as problem:
+            self._draft.fail("failed", f"{problem.what} {problem.remedy}".strip())
+        turn = self._draft.turn(time.perf_counter())
+        await self._book.change(
+            self.ask.conversation_id, lambda it: with_answer(it, self.ask.prompt_id, turn)
+        )
+        return turn
+
+    async def _talk(self) -> None:
+        reporter = asyncio.ensure_future(self._report_waiting())
+        try:
+            async with self._lifecycle.lease("chat") as lease:
+                reporter.cancel()
+                await self._stream(lease)
+        finally:
+            reporter.cancel()
+
+    async def _report_waiting(self) -> None:
+        """Say why nothing comes while another answer runs or the engine starts."""
+        told = ""
+        await asyncio.sleep(WAIT_SHOWN_AFTER_S)
+        while True:
+            text = waiting_for(self._lifecycle.status())
+            if text != told:
+                told = text
+                self._outbox.put({"wait": text})
+            await asyncio.sleep(WAIT_SHOWN_AFTER_S)
+
+    async def _stream(self, lease: Lease) -> None:
+        draft, outbox = self._draft, self._outbox
+        settings = await self._book.settings()
+        draft.engine = engine_label(lease.plan)
+        draft.thinking_budget = settings.thinking_budget if settings.thinking else None
+        request = await self._request(lease, settings)
+        draft.limit = request.max_tokens
+        outbox.put({"reading": {"done": 0, "of": draft.prompt_tokens or 0}})
+        draft.begin(time.perf_counter())
+        told = time.perf_counter()
+        async with aclosing(lease.client.chat(request)) as events:  # type: ignore[type-var]
+            async for event in events:
+                now = time.perf_counter()
+                draft.take(event, now)
+                match event:
+                    case Text(text, drafted, _):
+                        outbox.text(text, drafted)
+                    case Thinking(text, _, _):
+                        outbox.thinking(text)
+                    case Progress(processed, total, _):
+                        outbox.put({"reading": {"done": processed, "of": total}})
+                    case Timings() if now - told >= LIVE_EVERY_S:
+                        told = now
+                        outbox.put({"live": {"tokens": draft.tokens, "speed": event.tokens_per_second}})
+
+    async def _request(self, lease: Lease, settings: ChatSettings) -> ChatRequest:
+        """The request, with a limit that fits what is left of the context. Raises ContextFull."""
+        conversation = await self._book.load(self.ask.conversation_id)
+        turns = conversation.turns[: index_of(conversation, self.ask.prompt_id) + 1]
+        context = await lease.client.context_size() or lease.plan.context
+        self._draft.context = context
+        room = min(2048, context // 4)  # tokens that an answer should have when messages are left out for it
+        while True:
+            messages = messages_for(turns, settings.system_prompt)
+            count = await self._count(lease.client, messages, settings)
+            self._draft.prompt_tokens = count
+            shorter = without_oldest(turns)
+            if self.ask.leave_out_oldest and shorter and count is not None and count + room > context:
+                self._draft.left_out += len(turns) - len(shorter)
+                turns = shorter
+                continue
+            return ChatRequest(
+                messages,
+                budget(count, context, settings.max_tokens),
+                Sampling(
+                    settings.temperature, settings.top_p, settings.top_k, settings.min_p, settings.seed
+                ),
+                settings.thinking,
+                settings.thinking_budget,
+            )
+
+    @staticmethod
+    async def _count(
+        client: EngineClient, messages: tuple[Message, ...], settings: ChatSettings
+    ) -> int | None:
+        return await client.count_tokens(messages, thinking=settings.thinking)
+
+
+def waiting_for(status: Status) -> str:
+    """A sentence for somebody whose answer has not begun."""
+    if status.phase == "ready":
+        who = {"chat": "another answer", "race": "the race", "lab": "the lab"}.get(status.busy_with, status.busy_with)
+        return f"The engine is busy with {who}; yours is next." if who else "The engine is about to answer."
+    return status.message or "The engine is starting."
+

@@ -1,0 +1,126 @@
+"""Makes the page and serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from webui.front import Front
+from webui.gradio_seam import gradio_environment
+from webui.guard import App, Guard
+from webui.state import PageContext
+
+if TYPE_CHECKING:
+    import socket
+
+__all__ = ["Page", "PageContext", "create_app", "gradio_environment", "serve"]
+
+
+class Page:
+    """The ASGI application, guard included. ``close`` ends its streams; ``quit`` is called by the Quit button."""
+
+    def __init__(self, context: PageContext) -> None:
+        self.quit: Callable[[], None] = context.on_quit
+        self._context = context
+        self._routes: Any = None
+        self._app = Guard(
+            Front(self._build),
+            host=context.host,
+            port=context.port,
+            token=context.run_token,
+            password=context.password,
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._app(scope, receive, send)
+
+    def close(self) -> None:
+        """Stop running answers (what came is kept) and let go of open tabs. On the server's event loop."""
+        if self._routes is not None:
+            self._routes.close()
+
+    def _build(self) -> App:
+        """The real page. Slow: imports Gradio."""
+        from webui.gradio_seam import calm_queue, import_gradio
+
+        gr = import_gradio()
+        from fastapi import FastAPI
+
+        from webui.layout import head, make_blocks
+        from webui.routes import Routes
+        from webui.theme import make_theme
+
+        blocks = make_blocks(gr)
+        calm_queue(blocks)
+        app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+        self._routes = Routes(self._context, lambda: self.quit())
+        app.router.routes.extend(self._routes.all())
+        gr.mount_gradio_app(
+            app,
+            blocks,
+            path="/",
+            server_name=self._context.host,
+            server_port=self._context.port,
+            footer_links=[],
+            run_history=False,
+            ssr_mode=False,
+            show_error=False,
+            theme=make_theme(gr),
+            head=head(),
+        )
+        return app
+
+
+def create_app(context: PageContext) -> Page:
+    """The page as an ASGI application. It answers from the first moment and is complete a little later."""
+    return Page(context)
+
+
+def serve(
+    context: PageContext,
+    *,
+    started: Callable[[], None] | None = None,
+    sockets: list[socket.socket] | None = None,
+) -> None:
+    """Serve the page until it is quit (button, Ctrl+C or SIGTERM); blocks, on the main thread.
+
+    ``started`` is called once the port answers. ``sockets`` may hand over one that is already bound. Raises
+    OSError when the port is taken.
+    """
+    import uvicorn
+
+    page = create_app(context)
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if started is not None and self.started:
+                started()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            page.close()
+            await super().shutdown(sockets)
+
+    server = Server(
+        uvicorn.Config(
+            page,
+            host=context.host,
+            port=context.port,
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=3,
+        )
+    )
+
+    def leave() -> None:
+        context.on_quit()
+        server.should_exit = True
+
+    page.quit = leave
+    server.run(sockets=sockets)

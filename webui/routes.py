@@ -1,0 +1,292 @@
+"""Our own routes: everything that changes something or streams. Gradio only draws the frame around them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from launcher.errors import BadInput, LauncherError, StoreError
+from launcher.store import Conversation, Turn
+from webui.answer import Answer, Ask
+from webui.book import Book
+from webui.conversation import index_of, with_edited_prompt, with_prompt, with_text, without
+from webui.hub import Hub
+from webui.settings_form import changed_settings, settings_view
+from webui.state import PageContext
+from webui.assets import asset
+from webui.stream import Outbox, Receive, Send, send_outbox
+from webui.views import conversation_view, listing_view, machine_view, status_view, turn_view
+
+LARGEST_BODY = 64 * 1024 * 1024  # bytes; an import of a long conversation is a few MB
+_DOWNLOADS = {"markdown": ("text/markdown", "md"), "json": ("application/json", "json")}
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Routes:
+    """The handlers of one page; ``close`` ends its streams so that the server can stop."""
+
+    def __init__(self, context: PageContext, quit_page: Callable[[], None]) -> None:
+        self._context = context
+        self._quit_page = quit_page
+        self._hub = Hub(status_view)
+        self._book = Book(context.store, lambda changed: self._hub.tell({"changed": changed}))
+        self._answers: dict[str, Answer] = {}
+        self._attached = False
+
+    def all(self) -> list[Route]:
+        """Routes under ``/bonsai/``."""
+        one = "/bonsai/conversations/{id}"
+        table: list[tuple[str, str, Handler]] = [
+            ("GET", "/bonsai/static/{version}/{name}", self._static),
+            ("GET", "/bonsai/events", self._events),
+            ("GET", "/bonsai/machine", self._machine),
+            ("POST", "/bonsai/engine", self._engine),
+            ("POST", "/bonsai/quit", self._quit),
+            ("GET", "/bonsai/settings", self._settings),
+            ("PUT", "/bonsai/settings", self._save_settings),
+            ("POST", "/bonsai/chat", self._chat),
+            ("POST", "/bonsai/stop", self._stop),
+            ("GET", "/bonsai/conversations", self._list),
+            ("POST", "/bonsai/conversations/import", self._import),
+            ("GET", one, self._load),
+            ("PATCH", one, self._rename),
+            ("DELETE", one, self._delete),
+            ("GET", one + "/export", self._export),
+            ("PATCH", one + "/turns/{turn}", self._edit_text),
+            ("DELETE", one + "/turns/{turn}", self._delete_turn),
+        ]
+        return [Route(path, _told(handler), methods=[method]) for method, path, handler in table]
+
+    def close(self) -> None:
+        """Stop every answer (what came is kept) and let go of every open tab."""
+        for answer in list(self._answers.values()):
+            answer.stop()
+        self._hub.close()
+
+    async def _static(self, request: Request) -> Response:
+        return asset(request.path_params["name"])
+
+    async def _events(self, request: Request) -> Response:
+        if not self._attached:
+            self._attached = True
+            self._hub.attach(self._context.lifecycle)
+        return _Events(self._hub, {"status": status_view(self._context.lifecycle.status())})
+
+    async def _machine(self, request: Request) -> Response:
+        status = self._context.lifecycle.status()
+        log = await asyncio.to_thread(self._context.lifecycle.log_tail)
+        return JSONResponse(machine_view(self._context, status, log))
+
+    async def _engine(self, request: Request) -> Response:
+        wanted = (await _json(request)).get("speculative")
+        if wanted is not None and not isinstance(wanted, bool):
+            raise BadInput("Speculation is on or off.")
+        self._context.lifecycle.start(speculative=wanted)
+        return JSONResponse({})
+
+    async def _quit(self, request: Request) -> Response:
+        # The answer must reach the browser before the server goes away.
+        asyncio.get_running_loop().call_later(0.3, self._quit_page)
+        return JSONResponse({})
+
+    async def _settings(self, request: Request) -> Response:
+        return JSONResponse(settings_view(await self._book.settings()))
+
+    async def _save_settings(self, request: Request) -> Response:
+        changes = await _json(request)
+        settings = changed_settings(await self._book.settings(), changes)
+        await self._book.save_settings(settings)
+        return JSONResponse(settings_view(settings))
+
+    async def _list(self, request: Request) -> Response:
+        return JSONResponse(listing_view(await self._book.listing()))
+
+    async def _load(self, request: Request) -> Response:
+        return _conversation(await self._book.load(request.path_params["id"]))
+
+    async def _rename(self, request: Request) -> Response:
+        title = " ".join(_text(await _json(request), "title", "A title").split())[:200]
+        return _conversation(await self._book.rename(request.path_params["id"], title))
+
+    async def _delete(self, request: Request) -> Response:
+        await self._book.delete(request.path_params["id"])
+        return JSONResponse({})
+
+    async def _import(self, request: Request) -> Response:
+        body = await _body(request)
+        try:
+            text = body.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise StoreError("This file is not text.", "Choose a JSON export of a conversation.") from None
+        return _conversation(await self._book.take_in(text))
+
+    async def _export(self, request: Request) -> Response:
+        form = request.query_params.get("form", "markdown")
+        if form not in _DOWNLOADS:
+            raise BadInput("An export is markdown or json.")
+        conversation = await self._book.load(request.path_params["id"])
+        kind, ending = _DOWNLOADS[form]
+        name = "".join(c if c.isascii() and c.isalnum() else "-" for c in conversation.title)[:50].strip("-")
+        return Response(
+            await self._book.export(conversation.id, form),
+            media_type=f"{kind}; charset=utf-8",
+            headers={"Content-Disposition": f'attachment; filename="{name or "conversation"}.{ending}"'},
+        )
+
+    async def _edit_text(self, request: Request) -> Response:
+        text = _text(await _json(request), "text", "A message")
+        turn = request.path_params["turn"]
+        return _conversation(
+            await self._book.change(request.path_params["id"], lambda it: with_text(it, turn, text))
+        )
+
+    async def _delete_turn(self, request: Request) -> Response:
+        turn = request.path_params["turn"]
+        return _conversation(await self._book.change(request.path_params["id"], lambda it: without(it, turn)))
+
+    async def _chat(self, request: Request) -> Response:
+        body = await _json(request)
+        action = body.get("action", "send")
+        conversation_id = body.get("conversation")
+        if action == "again":
+            prompt_id = _text(body, "turn", "A message to answer")
+            conversation = await self._book.load(str(conversation_id))
+            index_of(conversation, prompt_id)
+        else:
+            prompt = Turn(uuid.uuid4().hex, "user", _text(body, "text", "A message"), time.time())
+            prompt_id = prompt.id
+            if action == "edit":
+                turn = _text(body, "turn", "A message to change")
+                conversation = await self._book.change(
+                    str(conversation_id), lambda it: with_edited_prompt(it, turn, prompt)
+                )
+            elif conversation_id:
+                conversation = await self._book.change(
+                    str(conversation_id), lambda it: with_prompt(it, prompt)
+                )
+            else:
+                conversation = await self._book.begin(lambda it: with_prompt(it, prompt))
+        ask = Ask(conversation.id, prompt_id, uuid.uuid4().hex, bool(body.get("leave_out_oldest")))
+        return _Chat(self, conversation, ask)
+
+    async def _stop(self, request: Request) -> Response:
+        answer = self._answers.get(_text(await _json(request), "answer", "An answer"))
+        if answer is not None:
+            answer.stop()
+        return JSONResponse({"found": answer is not None})
+
+    async def stream(self, conversation: Conversation, ask: Ask, receive: Receive, send: Send) -> None:
+        """Run one answer and stream it to its tab; it ends with the tab."""
+        outbox = Outbox()
+        answer = Answer(ask, self._context.lifecycle, self._book, outbox)
+        self._answers[ask.answer_id] = answer
+        prompt = conversation.turns[index_of(conversation, ask.prompt_id)]
+        outbox.put(
+            {
+                "begin": {"id": conversation.id, "title": conversation.title},
+                "prompt": turn_view(prompt),
+                "answer": ask.answer_id,
+            }
+        )
+        worker = asyncio.ensure_future(self._work(answer, outbox))
+        try:
+            await send_outbox(outbox, receive, send, answer.stop)
+        finally:
+            answer.stop()
+            await worker
+
+    async def _work(self, answer: Answer, outbox: Outbox) -> None:
+        try:
+            turn = await answer.run()
+            outbox.put({"done": turn_view(turn)})
+        except LauncherError as problem:
+            outbox.put({"broken": {"error": problem.what, "remedy": problem.remedy}})
+        finally:
+            self._answers.pop(answer.ask.answer_id, None)
+            outbox.close()
+
+
+class _Chat(Response):
+    def __init__(self, routes: Routes, conversation: Conversation, ask: Ask) -> None:
+        super().__init__()
+        self._of = (routes, conversation, ask)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        routes, conversation, ask = self._of
+        await routes.stream(conversation, ask, receive, send)
+
+
+class _Events(Response):
+    def __init__(self, hub: Hub, first: dict[str, Any]) -> None:
+        super().__init__()
+        self._hub = hub
+        self._first = first
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        outbox = Outbox()
+        outbox.put(self._first)
+        listener = asyncio.ensure_future(self._listen(outbox))
+        try:
+            await send_outbox(outbox, receive, send, outbox.close)
+        finally:
+            listener.cancel()
+
+    async def _listen(self, outbox: Outbox) -> None:
+        async for news in self._hub.listen():
+            outbox.put(news)
+        outbox.close()
+
+
+def _told(handler: Handler) -> Handler:
+    """Errors for people become JSON that the scripts show; anything else stays a fault of ours."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except BadInput as problem:
+            status, told = 400, problem
+        except LauncherError as problem:
+            status, told = 409, problem  # type: ignore[assignment]
+        return JSONResponse({"error": told.what, "remedy": told.remedy}, status_code=status)
+
+    return answer
+
+
+def _conversation(conversation: Conversation) -> Response:
+    return JSONResponse(conversation_view(conversation))
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST_BODY:
+            raise BadInput(f"This is larger than {LARGEST_BODY // 1024**2} MB.", "Send something smaller.")
+    return body
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    import json
+
+    try:
+        value = json.loads(await _body(request))
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadInput("The request is no JSON object.", "Reload the page.")
+    return value
+
+
+def _text(body: dict[str, Any], name: str, label: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise BadInput(f"{label} needs some text.")
+    return value

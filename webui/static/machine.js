@@ -1,0 +1,110 @@
+// The Machine tab: what was found, what runs and why.
+import { call } from "./api.js";
+import { complain, confirmed, toast } from "./dialog.js";
+import { $, copyText, el } from "./dom.js";
+import { on } from "./state.js";
+
+const quote = (word) => (/^[\w@%+=:,./\\-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+function table(rows, headings) {
+  return el(
+    "div",
+    { class: "b-table" },
+    el(
+      "table",
+      {},
+      headings && el("thead", {}, el("tr", {}, ...headings.map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, ...rows.map(([first, ...rest]) => el("tr", {}, el("th", { scope: "row" }, first), ...rest.map((text) => el("td", {}, text))))),
+    ),
+  );
+}
+
+function section(title, ...content) {
+  return el("section", { class: "b-card" }, el("h2", {}, title), ...content.filter(Boolean));
+}
+
+function command(plan) {
+  const line = [...Object.entries(plan.env).map(([name, value]) => `${name}=${quote(value)}`), ...plan.argv.map(quote)].join(" ");
+  return el(
+    "div",
+    { class: "b-code" },
+    el(
+      "div",
+      { class: "b-code-head" },
+      el("span", {}, "command line"),
+      el("button", { type: "button", class: "b-copy-code", onclick: () => copyText(line).then(() => toast("Copied"), complain) }, "Copy"),
+    ),
+    el("pre", { tabindex: "0", class: "b-wrap" }, el("code", {}, line)),
+  );
+}
+
+async function quit() {
+  const sure = await confirmed("Quit Bonsai?", "The engine stops and this page goes away. Conversations are kept.", "Quit", true);
+  if (!sure) return;
+  try {
+    await call("POST", "quit", {});
+    $("b-machine").replaceChildren(section("Bonsai has been closed", el("p", {}, "You can close this tab. Start Bonsai again to go on.")));
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+function draw(found) {
+  const { plan, status } = found;
+  const rows = (list) => list.map((row) => [row.name, row.value, row.source]);
+  const warnings = [...found.notices, ...(plan?.warnings ?? [])];
+  const log = el("pre", { class: "b-log-text", tabindex: "0", "aria-label": "Last lines of the engine's log" }, found.log);
+  $("b-machine").replaceChildren(
+    section(
+      "Now",
+      el("p", {}, status.message || status.phase),
+      status.error && el("p", { class: "b-bad" }, `${status.error} ${status.remedy}`.trim()),
+      warnings.length > 0 && el("ul", { class: "b-warnings" }, ...warnings.map((text) => el("li", {}, text))),
+    ),
+    plan && section("What runs", table(plan.rows.map((row) => [row.name, row.value, row.source]), ["Part", "What", "Why, or where"])),
+    plan && section("The engine's command line", command(plan), table(plan.reasons.map((reason) => [reason.part, reason.why]), ["Part", "Why"])),
+    found.machine.length > 0 && section("This machine", table(rows(found.machine), ["What", "Found", "How"])),
+    found.settings.length > 0 && section("Settings", table(rows(found.settings), ["Setting", "Value", "From"])),
+    section(
+      "Log of the engine",
+      status.log_path ? el("p", { class: "b-muted" }, status.log_path) : null,
+      found.log ? log : el("p", { class: "b-muted" }, "Nothing yet."),
+    ),
+    section(
+      "Bonsai",
+      el("p", { class: "b-muted" }, `Version ${found.version}`),
+      el("button", { type: "button", class: "b-button b-danger", onclick: quit }, "Quit Bonsai"),
+    ),
+  );
+  log.scrollTop = log.scrollHeight;
+}
+
+const onShow = () => Boolean($("b-machine")?.offsetParent);
+
+async function refresh() {
+  try {
+    draw(await call("GET", "machine"));
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+let shown = false;
+
+// Gradio makes the tab's content when it is first opened, a moment after it is chosen.
+async function look() {
+  for (let frames = 0; frames < 20; frames += 1) {
+    await new Promise(requestAnimationFrame);
+    if (onShow() !== shown) break;
+  }
+  shown = onShow();
+  if (shown) await refresh();
+}
+
+export function start() {
+  // Only what is on show is asked for: when a tab is chosen, and when the engine's state changes meanwhile.
+  for (const kind of ["click", "keyup"]) {
+    document.addEventListener(kind, (event) => event.target.closest?.("#b-tabs > .tab-wrapper") && look());
+  }
+  on("status", () => onShow() && refresh());
+}

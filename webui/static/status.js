@@ -1,0 +1,92 @@
+// The engine's state at the top, pushed by the server; what is wrong and what to do stands above the conversation.
+import { call } from "./api.js";
+import { complain } from "./dialog.js";
+import { $, el } from "./dom.js";
+import { on, state, tell } from "./state.js";
+
+let source = null;
+
+function connect() {
+  if (source || document.hidden) return;
+  source = new EventSource("/bonsai/events");
+  source.onmessage = (event) => {
+    const news = JSON.parse(event.data);
+    if (news.status) {
+      state.status = news.status;
+      state.lost = false;
+      tell("status");
+    }
+    if (news.changed) tell("changed", news.changed);
+  };
+  source.onerror = () => {
+    state.lost = true;
+    tell("status");
+    // A browser gives up after a refusal (another run of Bonsai, another token): look again later.
+    if (source.readyState === EventSource.CLOSED) {
+      source = null;
+      setTimeout(connect, 2000);
+    }
+  };
+}
+
+// A hidden tab holds no connection: a browser allows six to one server, and running answers need theirs.
+function disconnect() {
+  source?.close();
+  source = null;
+}
+
+const WORDS = { preparing: "Preparing", starting: "Starting", ready: "Ready", stopping: "Stopping", stopped: "Stopped", failed: "Failed" };
+
+function draw() {
+  const status = state.status;
+  const place = $("b-status");
+  const phase = state.lost ? "lost" : status?.phase ?? "preparing";
+  place.dataset.phase = phase;
+  const parts = [state.lost ? "Bonsai does not answer" : WORDS[phase] ?? phase];
+  if (!state.lost && status) {
+    if (phase === "ready") {
+      parts.push(status.model);
+      if (status.speculation.on) parts.push(status.speculation.label);
+    } else if (phase !== "failed" && status.message) parts[0] = status.message;
+  }
+  const text = parts.filter(Boolean).join(" · ");
+  if ($("b-status-text").textContent !== text) $("b-status-text").textContent = text;
+  place.title = status ? [status.message, status.engine, status.busy_with && `busy: ${status.busy_with}`].filter(Boolean).join(" · ") : "";
+  banners(status);
+}
+
+function banner(kind, text, ...more) {
+  return el("div", { class: `b-banner ${kind}`, role: kind === "bad" ? "alert" : "note" }, el("p", {}, text), ...more);
+}
+
+function banners(status) {
+  const found = [];
+  if (state.lost) {
+    found.push(banner("bad", "Bonsai does not answer. It may have been closed; this page connects again by itself."));
+  } else if (status?.phase === "failed") {
+    found.push(
+      banner(
+        "bad",
+        `${status.error || status.message} ${status.remedy}`.trim(),
+        el("button", { type: "button", class: "b-button", onclick: () => call("POST", "engine", {}).catch(complain) }, "Retry"),
+      ),
+    );
+  } else if (status?.phase === "stopped") {
+    found.push(
+      banner("", "The engine is stopped.", el("button", { type: "button", class: "b-button", onclick: () => call("POST", "engine", {}).catch(complain) }, "Start")),
+    );
+  }
+  if (status?.practice) found.push(banner("quiet", status.practice));
+  const next = found.map((node) => node.textContent).join("\n");
+  const place = $("b-banners");
+  // A screen reader must not hear the same banner again with every change of status.
+  if (place.dataset.said === next) return;
+  place.dataset.said = next;
+  place.replaceChildren(...found);
+}
+
+export function start() {
+  on("status", draw);
+  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+  connect();
+}
