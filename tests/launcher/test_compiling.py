@@ -26,7 +26,7 @@ from launcher.errors import BuildFailed
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 5
-posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+posix = pytest.mark.system("posix")
 
 
 def project(folder: Path, last_step: str = "-E true") -> Path:

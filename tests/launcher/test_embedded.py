@@ -19,15 +19,15 @@ import pytest
 
 from launcher import embedded
 from launcher.practice import PracticePair, ensure_pair
+from tests.conftest import ROOT, free_port, wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 CHILD = [sys.executable, "-m", "launcher.embedded"]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 WAIT_S = 60
 needs_wheel = pytest.mark.skipif(
     embedded.available() is not None, reason="no embedded engine on this platform"
 )
-posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+posix = pytest.mark.system("posix")
 
 Start = Callable[..., "Child"]
 
@@ -70,12 +70,6 @@ class Child:
             seen += [status] if status else []
             time.sleep(0.005)
         return seen
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def gone(pid: int) -> bool:
@@ -274,10 +268,7 @@ def test_a_stop_signal_ends_it_at_once_in_mid_answer(
 @posix
 def test_a_stop_signal_while_loading_ends_it(start: Start, pair: PracticePair) -> None:
     child = start("-m", str(pair.target), "-c", "32768")
-    deadline = time.monotonic() + WAIT_S
-    while "loading model" not in child.text():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_until(lambda: "loading model" in child.text(), WAIT_S, "the load to begin")
     child.process.send_signal(signal.SIGTERM)
     # As llama-server: the signal itself while loading, 0 afterwards.
     assert child.process.wait(WAIT_S) in (-signal.SIGTERM, 0)
@@ -296,13 +287,10 @@ def test_it_ends_when_the_process_that_started_it_is_killed(pair: PracticePair, 
     with subprocess.Popen([sys.executable, "-c", code], env=ENV, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
         pid = int(parent.stdout.readline())
-        deadline = time.monotonic() + WAIT_S
-        while not log.exists() or "listening on" not in log.read_text(errors="replace"):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(
+            lambda: log.exists() and "listening on" in log.read_text(errors="replace"), WAIT_S, "the engine"
+        )
         parent.kill()
         parent.wait()
-        while not gone(pid):
-            assert time.monotonic() < deadline, "the engine outlived the launcher"
-            time.sleep(0.02)
+        wait_until(lambda: gone(pid), 10, "the engine to follow the launcher")
     assert "the launcher is gone" in log.read_text()

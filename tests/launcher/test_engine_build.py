@@ -30,7 +30,8 @@ from launcher.engine_probe import engine_from_binary
 from launcher.errors import BuildFailed, FolderError, NotAnEngine
 
 FAKE = Path(__file__).resolve().parents[1] / "fakes" / "engine_tool.py"
-posix = pytest.mark.skipif(sys.platform == "win32", reason="the tiny engine is a POSIX script")
+# The tiny engine is a POSIX script.
+posix = pytest.mark.system("posix")
 
 # A build backend in the distribution itself: it leaves a mark when anything in it is run.
 BACKEND = """

@@ -18,11 +18,12 @@ from launcher.engine_probe import (
     run_tool,
 )
 from launcher.errors import EngineMissing, EngineProblem, NotAnEngine
+from tests.conftest import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
 CAPTURED = ROOT / "captured"
 FAKE = ROOT / "fakes" / "engine_tool.py"
-posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX scripts and signals")
+posix = pytest.mark.system("posix")
 
 
 def captured(name: str) -> str:
@@ -37,6 +38,13 @@ def script(path: Path, text: str, mode: int = 0o755) -> Path:
     path.write_text(text, encoding="utf-8")
     path.chmod(mode)
     return path
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 # --- reading captured outputs ---------------------------------------------------------------
@@ -134,10 +142,7 @@ def test_children_of_a_hanging_program_are_ended_too() -> None:
     output = run_tool([*fake("hangs-with-child")], timeout_s=1.5)
     assert output.timed_out
     child = int(output.text)
-    deadline = time.monotonic() + 5
-    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, "the child lives on"
-        time.sleep(0.02)
+    wait_until(lambda: gone(child), 5, "the child to end")
 
 
 def test_tools_do_not_see_options_or_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
