@@ -215,7 +215,7 @@ def _first_words(conversation: Conversation) -> str:
 
 def _decoded(data: bytes) -> str:
     try:
-        return data.decode("utf-8-sig")
+        return data.decode()
     except UnicodeDecodeError:
         raise store_format.MalformedError("It is not text in UTF-8.") from None
 

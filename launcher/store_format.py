@@ -261,11 +261,11 @@ def _parse(text: str, wanted: str, kind: str) -> dict[str, Any]:
     if not isinstance(plain, dict) or plain.get("format") != wanted:
         raise MalformedError(f"This is JSON, but not a {kind} of this program.")
     version = plain.get("version")
-    if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise MalformedError(f"The {kind} does not say which format version it has.")
+    if version > VERSION:
         raise NewerFormatError(
             f"This {kind} was written by a newer version of the program (format {version}, known is {VERSION}).",
             "Update the program, or leave the file as it is.",
         )
-    if version != VERSION:
-        raise MalformedError(f"The {kind} does not say which format version it has.")
     return plain
