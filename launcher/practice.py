@@ -13,9 +13,10 @@ import json
 import os
 import random
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from launcher.practice_recipe import (
     AGREEMENT,
     BLOCK_SIZE,
     KINDS,
+    SIZES,
     Expected,
+    PracticeSize,
     Recipe,
     expected_acceptance,
     full_agreement,
@@ -59,30 +62,9 @@ _MARKOV_RANK = 256
 # Logit of the one token that follows; all others stay near zero, so that sampling at usual
 # temperatures gives the known text as well.
 _LOGIT = 40.0
+_STALE = 1800  # seconds
 _TARGET_NAME = "Bonsai practice target (not a language model)"
 _DRAFTER_NAME = "Bonsai practice drafter (not a language model)"
-
-
-@dataclass(frozen=True)
-class PracticeSize:
-    """Shape of the target. ``n_embd`` and ``n_ff`` are multiples of 64, ``n_head`` even and a divisor."""
-
-    name: str
-    n_embd: int
-    n_layer: int
-    n_ff: int
-    n_head: int
-
-
-SIZES: dict[str, PracticeSize] = {
-    size.name: size
-    for size in (
-        PracticeSize("small", 512, 10, 2048, 8),
-        PracticeSize("medium", 768, 12, 3072, 12),
-        PracticeSize("large", 1024, 14, 4096, 16),
-        PracticeSize("xlarge", 2048, 16, 8192, 16),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -114,6 +96,7 @@ def ensure_pair(
     with _folder_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _require_space(folder, shape, len(recipe.tokens))
+        _sweep(folder)
         mark = uuid.uuid4().hex[:12]
         parts = [
             path.with_name(f".{path.name}.{mark}.part") for path in (pair.target, pair.drafter, manifest)
@@ -194,6 +177,14 @@ def _fingerprint(path: Path) -> dict[str, object]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what writers that were killed left behind; writing takes seconds, so what is old is dead."""
+    for path in folder.glob(".practice-*.part"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STALE:
+                path.unlink()
 
 
 def _require_space(folder: Path, shape: PracticeSize, n_vocab: int) -> None:

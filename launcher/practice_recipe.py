@@ -39,6 +39,28 @@ _ROLES = ("system", "user", "assistant", "tool", "turn_end", "mask", *KINDS)
 
 
 @dataclass(frozen=True)
+class PracticeSize:
+    """Shape of the target. ``n_embd`` and ``n_ff`` are multiples of 64, ``n_head`` even and a divisor."""
+
+    name: str
+    n_embd: int
+    n_layer: int
+    n_ff: int
+    n_head: int
+
+
+SIZES: dict[str, PracticeSize] = {
+    size.name: size
+    for size in (
+        PracticeSize("small", 512, 10, 2048, 8),
+        PracticeSize("medium", 768, 12, 3072, 12),
+        PracticeSize("large", 1024, 14, 4096, 16),
+        PracticeSize("xlarge", 2048, 16, 8192, 16),
+    )
+}
+
+
+@dataclass(frozen=True)
 class Token:
     """``text`` as it stands in the GGUF (SentencePiece's U+2581 for a blank in ordinary pieces)."""
 

@@ -321,7 +321,7 @@ def test_missing_folder_pipe_and_odd_path(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(Path("a\0b.gguf"))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="permissions work otherwise there")
+@pytest.mark.system("posix")
 def test_unreadable_file(tmp_path: Path) -> None:
     path = write(tmp_path, small_model())
     path.chmod(0)

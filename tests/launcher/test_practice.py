@@ -1,0 +1,476 @@
+"""The practice pair: its texts and tables, the files, and what may go wrong with them on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import gguf
+import jinja2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher import practice_texts
+from launcher.errors import FolderError
+from launcher.gguf_header import read_header
+from launcher.practice import (
+    AGREEMENT,
+    KINDS,
+    SIZES,
+    PracticePair,
+    ensure_pair,
+    expected_acceptance,
+    kind_of,
+    known_text,
+    known_thinking,
+    on_disk,
+)
+from launcher.practice_recipe import BYTE, CONTROL, NORMAL, USER_DEFINED, Recipe, make_recipe
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> PracticePair:
+    return ensure_pair(tmp_path_factory.mktemp("practice"))
+
+
+def spoken(recipe: Recipe, ids: tuple[int, ...]) -> str:
+    """The text of tokens as an engine shows it, control tokens left out."""
+    raw = b""
+    for token in (recipe.tokens[i] for i in ids):
+        if token.type == BYTE:
+            raw += bytes([int(token.text[3:5], 16)])
+        elif token.type == NORMAL:
+            raw += token.text.replace("\u2581", " ").encode()
+        elif token.type == USER_DEFINED:
+            raw += token.text.encode()
+    return raw.decode()
+
+
+# -- texts and tables
+
+
+def test_following_the_target_gives_each_text_byte_for_byte() -> None:
+    recipe = make_recipe()
+    by_name = {token.text: index for index, token in enumerate(recipe.tokens)}
+    for kind in KINDS:
+        ids, at = [], by_name[f"<|{kind}|>"]
+        while (at := recipe.successor[at]) != recipe.eos:
+            ids.append(at)
+        assert len(ids) == len(set(ids))
+        thoughts = f"<think>\n{known_thinking(kind)}</think>\n\n" if kind == "thinking" else ""
+        assert spoken(recipe, tuple(ids)) == thoughts + known_text(kind)
+
+
+def test_tokens_are_unique_and_look_like_tokens() -> None:
+    recipe = make_recipe()
+    texts = [token.text for token in recipe.tokens]
+    assert len(texts) == len(set(texts))
+    assert not any("\u200b" in text or "\ufeff" in text for text in texts)
+    for kind, script in recipe.scripts.items():
+        pieces = [recipe.tokens[i] for i in script if recipe.tokens[i].type in (NORMAL, USER_DEFINED)]
+        average = sum(len(piece.text) for piece in pieces) / len(pieces)
+        assert average < (7 if kind == "rewrite" else 4.5), kind
+    assert sum(token.type == CONTROL for token in recipe.tokens) < 32
+
+
+def test_texts_are_what_the_page_needs() -> None:
+    assert len(make_recipe().scripts["long"]) >= 2000
+    assert "\n```python\ndef quicksort" in known_text("code")
+    assert "\n    pivot = items[" in known_text("code")
+    assert any(ord(char) > 127 and char.isalpha() for char in known_text("prose"))
+    assert "\n| n |" in known_text("maths")
+    assert "\n1. " in known_text("maths")
+    assert r"$$\sum_" in known_text("maths")
+    assert "not a language model" in known_text("chat")
+    for text in practice_texts.TEXTS.values():
+        assert text == text.strip()
+        assert "\u2581" not in text
+    compile(known_text("code").split("```python\n")[1].split("```")[0], "quicksort", "exec")
+    for listing in (practice_texts.REWRITE_INPUT, known_text("rewrite")):
+        compile(listing, "rewrite", "exec")
+
+
+def test_one_character_is_spelled_in_bytes() -> None:
+    recipe = make_recipe()
+    spelled = [i for i in recipe.scripts["prose"] if recipe.tokens[i].type == BYTE]
+    assert spoken(recipe, tuple(spelled)) == "🌊"
+
+
+def test_rewriting_uses_the_same_tokens_for_the_same_text() -> None:
+    """Each piece stands once in the text, so the tokenizer can only cut the prompt as the answer is cut."""
+    recipe = make_recipe()
+    text = known_text("rewrite")
+    for index in recipe.scripts["rewrite"]:
+        assert text.count(recipe.tokens[index].text) == 1
+
+
+def test_the_drafter_errs_on_the_share_that_was_asked_for() -> None:
+    for agreement in (None, {"code": 0.5, "prose": 1.0, "chat": 0.0}):
+        recipe = make_recipe(agreement)
+        for kind, share in (dict(AGREEMENT) | (agreement or {})).items():
+            script = recipe.scripts[kind]
+            agreed = sum(recipe.guess[i] == recipe.successor[i] for i in script)
+            assert agreed == len(script) - round((1 - share) * len(script))
+        assert recipe.guess[recipe.eos] != recipe.successor[recipe.eos]
+
+
+def test_bad_agreement_is_refused() -> None:
+    with pytest.raises(ValueError, match="no kind of text is called 'verse'"):
+        make_recipe({"verse": 0.5})
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        make_recipe({"code": 1.5})
+
+
+# -- acceptance
+
+
+# Counted by llama-server b11434 at temperature 0, max_tokens None first: (draft_n, draft_n_accepted).
+MEASURED = {
+    "code": {None: (320, 263)},
+}
+
+
+def test_expected_acceptance_is_what_the_engine_counted() -> None:
+    for kind, counts in MEASURED.items():
+        for max_tokens, (drafted, accepted) in counts.items():
+            expected = expected_acceptance(kind, max_tokens=max_tokens)
+            assert (expected.draft_n, expected.draft_n_accepted) == (drafted, accepted)
+            assert expected.acceptance == accepted / drafted
+
+
+def test_acceptance_of_a_drafter_that_always_or_never_agrees() -> None:
+    tokens = len(make_recipe().scripts["prose"]) + 1
+    never = expected_acceptance("prose", agreement={"prose": 0.0})
+    assert (never.draft_n, never.draft_n_accepted, never.predicted_n) == (4 * (tokens - 1), 0, tokens)
+    always = expected_acceptance("prose", agreement={"prose": 1.0})
+    rounds = -(-(tokens - 1) // 5)
+    assert always.draft_n == 4 * rounds
+    assert always.draft_n_accepted >= tokens - 1 - rounds
+    assert expected_acceptance("prose", agreement={"prose": 1.0}, n_max=1).draft_n == -(-(tokens - 1) // 2)
+
+
+def test_acceptance_when_the_answer_is_cut() -> None:
+    cut = expected_acceptance("prose", agreement={"prose": 0.0}, max_tokens=7)
+    # One token from the prompt, then drafts of 4, 4, 3, 2, 1 and, with one token left, none.
+    assert (cut.draft_n, cut.draft_n_accepted, cut.predicted_n) == (14, 0, 7)
+    for few in (1, 2):
+        nothing = expected_acceptance("code", max_tokens=few)
+        assert (nothing.draft_n, nothing.acceptance, nothing.predicted_n) == (0, None, few)
+    whole = expected_acceptance("code")
+    assert expected_acceptance("code", max_tokens=9999) == whole
+
+
+def test_a_longer_draft_length_than_the_block_is_clamped() -> None:
+    assert expected_acceptance("code", n_max=16) == expected_acceptance("code", n_max=4)
+    assert expected_acceptance("code", n_max=2).draft_n < expected_acceptance("code").draft_n
+
+
+def test_thinking_off_counts_the_answer_alone() -> None:
+    whole, answer = expected_acceptance("thinking"), expected_acceptance("thinking", thinking=False)
+    assert 0 < answer.predicted_n < whole.predicted_n
+
+
+# -- the choice of text
+
+
+@pytest.mark.parametrize(
+    ("prompt", "kind"),
+    [
+        ("Implement quicksort in Python.", "code"),
+        (
+            "Scrivi in Python una classe LRUCache con metodi get e put, complessità O(1), "
+            "con docstring e un piccolo test.",
+            "code",
+        ),
+        ("Scrivi un racconto di 300 parole su un faro abbandonato, con un finale a sorpresa.", "prose"),
+        ("Tell me a STORY about a cat!", "prose"),
+        ("Raccontami una favola", "prose"),
+        ("Think about it: which is heavier?", "thinking"),
+        ("Ragiona passo per passo", "thinking"),
+        ("Write a long answer about bandwidth", "long"),
+        ("Un testo lungo, per favore", "long"),
+        ("Solve x + 1 = 3", "maths"),
+        ("Dimostra il teorema di Pitagora", "maths"),
+        ("Rewrite this with type hints:\n\n" + practice_texts.REWRITE_INPUT, "rewrite"),
+        ("Riscrivi questo codice", "rewrite"),
+        ("Hello", "chat"),
+        ("Ciao, come stai?", "chat"),
+        ("What thing is along the way?", "chat"),
+        ("", "chat"),
+    ],
+)
+def test_kind_of(prompt: str, kind: str) -> None:
+    assert kind_of(prompt) == kind
+
+
+def test_the_suggestions_in_the_chat_text_lead_where_they_say() -> None:
+    suggested = [line[3:-1] for line in known_text("chat").splitlines() if line.startswith("- “")]
+    assert [kind_of(prompt) for prompt in suggested] == ["code", "prose", "thinking", "maths", "long"]
+
+
+def rendered(messages: list[dict[str, str]], **more: object) -> str:
+    return the_template().render(messages=messages, add_generation_prompt=True, **more)
+
+
+@cache
+def the_template() -> jinja2.Template:
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)  # noqa: S701 - no HTML
+    return environment.from_string(make_recipe().template)
+
+
+def picked(prompt: str) -> str:
+    return rendered([{"role": "user", "content": prompt}]).rsplit("<|", 1)[1].removesuffix("|>")
+
+
+WORD = st.sampled_from(
+    [word.strip() for _, words in practice_texts.WORDS for word in words]
+    + ["cat", "longing", "a", "the", "2", "000", "Ångström", "ß", "🙂"]
+)
+GLUE = st.sampled_from([" ", "  ", "-", ", ", ".\n", "'", "“", "x", "", "\t", "=", "(", "…", "\u2028"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(WORD, GLUE, st.booleans()), max_size=6))
+def test_template_and_kind_of_agree(words: list[tuple[str, str, bool]]) -> None:
+    prompt = "".join((word.upper() if shout else word) + glue for word, glue, shout in words)
+    assert picked(prompt) == kind_of(prompt)
+
+
+def test_only_the_last_user_message_counts_and_all_are_in_the_prompt() -> None:
+    messages = [
+        {"role": "system", "content": "Tell long stories."},
+        {"role": "user", "content": "Python?"},
+        {"role": "assistant", "content": "A story.", "reasoning_content": "Hm."},
+        {"role": "user", "content": "hello"},
+    ]
+    assert rendered(messages) == (
+        "<|system|>Tell long stories.<|turn_end|><|user|>Python?<|turn_end|>"
+        "<|assistant|><think>\nHm.\n</think>\n\nA story.<|turn_end|><|user|>hello<|turn_end|>"
+        "<|assistant|><|chat|>"
+    )
+    assert rendered([{"role": "system", "content": "story"}]).endswith("<|assistant|><|chat|>")
+
+
+def test_thinking_can_be_switched_off() -> None:
+    ask = [{"role": "user", "content": "Think."}]
+    assert rendered(ask, enable_thinking=True).endswith("<|assistant|><|thinking|>")
+    # The tags' tokens end with the one that the answer's first token follows.
+    assert rendered(ask, enable_thinking=False).endswith("<|assistant|><think>\n\n</think>\n\n")
+    recipe = make_recipe()
+    last = next(i for i, token in enumerate(recipe.tokens) if token.text == "\n\n")
+    script = recipe.scripts["thinking"]
+    assert recipe.successor[last] == script[recipe.answer_at]
+    assert spoken(recipe, script[recipe.answer_at :]) == known_text("thinking")
+
+
+# -- the files
+
+
+def test_headers_say_what_the_files_are(pair: PracticePair) -> None:
+    target, drafter = read_header(pair.target), read_header(pair.drafter)
+    assert target.name == "Bonsai practice target (not a language model)"
+    assert (target.architecture, drafter.architecture) == ("qwen3", "dflash")
+    assert (drafter.block_size, drafter.target_layers) == (4, (1, 5, 9))
+    assert target.hidden_size == drafter.hidden_size == pair.size.n_embd
+    assert target.vocab_fingerprint == drafter.vocab_fingerprint
+    assert target.chat_template == make_recipe().template
+
+
+def test_weights_hold_the_tables(pair: PracticePair) -> None:
+    """The largest logit after each token is the successor's by far, in target and drafter."""
+    recipe = make_recipe()
+    target = {tensor.name: tensor.data for tensor in gguf.GGUFReader(pair.target).tensors}
+    drafter = {tensor.name: tensor.data for tensor in gguf.GGUFReader(pair.drafter).tensors}
+    for rows, heads, table in (
+        (target["token_embd.weight"], target["output.weight"], recipe.successor),
+        (drafter["markov_w1.weight"], drafter["markov_w2.weight"], recipe.guess),
+    ):
+        before = np.array(list(table))
+        logits = rows[before].astype(np.float32) @ heads.astype(np.float32).T
+        assert (logits.argmax(axis=1) == np.array(list(table.values()))).all()
+        logits.sort(axis=1)
+        assert (logits[:, -1] - logits[:, -2]).min() > 15
+    # All else is zero: nothing but the last token decides.
+    assert not any(
+        data.any()
+        for name, data in (target | drafter).items()
+        if name.startswith("blk.") and "norm" not in name
+    )
+    assert not drafter["output.weight"].any()
+
+
+def test_written_in_seconds_and_then_left_alone(tmp_path: Path) -> None:
+    begin = time.process_time()
+    pair = ensure_pair(tmp_path / "new" / "folder")
+    assert time.process_time() - begin < 3
+    assert on_disk(tmp_path / "new" / "folder") == pair
+    before = [(path.stat().st_mtime_ns, path.stat().st_ino) for path in (pair.target, pair.drafter)]
+    begin = time.process_time()
+    again = ensure_pair(tmp_path / "new" / "folder")
+    assert time.process_time() - begin < 0.5
+    assert again == pair
+    assert before == [(path.stat().st_mtime_ns, path.stat().st_ino) for path in (pair.target, pair.drafter)]
+    assert sorted(path.name for path in pair.target.parent.iterdir()) == [
+        "practice-small-drafter.gguf",
+        "practice-small-target.gguf",
+        "practice-small.json",
+    ]
+
+
+def flip_a_weight(pair: PracticePair) -> None:
+    with pair.drafter.open("r+b") as file:
+        file.seek(-1000, os.SEEK_END)
+        file.write(b"\x55")
+
+
+def other_version(pair: PracticePair) -> None:
+    manifest = pair.target.with_name("practice-small.json")
+    manifest.write_text(manifest.read_text().replace('"version": "', '"version": "0'))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda pair: os.truncate(pair.target, pair.target.stat().st_size - 1),
+        lambda pair: os.truncate(pair.drafter, 0),
+        flip_a_weight,
+        lambda pair: pair.target.unlink(),
+        other_version,
+        lambda pair: pair.target.with_name("practice-small.json").unlink(),
+        lambda pair: pair.target.with_name("practice-small.json").write_text("[1, 2"),
+        lambda pair: pair.target.with_name("practice-small.json").write_text('{"version": 1, "files": 3}'),
+    ],
+    ids=["cut", "empty", "flipped", "missing", "version", "no manifest", "broken", "odd"],
+)
+def test_a_broken_pair_is_written_anew(pair: PracticePair, damage: object) -> None:
+    whole = pair.target.read_bytes(), pair.drafter.read_bytes()
+    assert callable(damage)
+    damage(pair)
+    assert ensure_pair(pair.target.parent) == pair
+    assert (pair.target.read_bytes(), pair.drafter.read_bytes()) == whole
+
+
+def test_on_disk_is_none_without_a_whole_pair(tmp_path: Path, pair: PracticePair) -> None:
+    assert on_disk(tmp_path) is None
+    for path in pair.target.parent.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert on_disk(tmp_path) is not None
+    os.truncate(tmp_path / pair.target.name, 9)
+    assert on_disk(tmp_path) is None
+
+
+def test_each_agreement_has_files_of_its_own(pair: PracticePair) -> None:
+    other = ensure_pair(pair.target.parent, agreement={"code": 0.5})
+    assert other.target != pair.target
+    assert other.agreement["code"] == 0.5
+    assert other.agreement["prose"] == AGREEMENT["prose"]
+    assert ensure_pair(pair.target.parent, agreement=dict(AGREEMENT)) == pair
+
+
+def test_unknown_size_is_a_key_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        ensure_pair(tmp_path, "tiny")
+    assert list(SIZES) == ["small", "medium", "large", "xlarge"]
+
+
+CHILD = """
+import os, sys, resource, signal
+from pathlib import Path
+from launcher.errors import FolderError
+from launcher.practice import ensure_pair
+{before}
+try:
+    print(ensure_pair(Path(sys.argv[1])).target)
+except FolderError as error:
+    print(type(error).__name__, "|", error.what, "|", error.remedy)
+"""
+
+
+def child(folder: Path, before: str = "") -> subprocess.Popen[str]:
+    script = CHILD.format(before=before)
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)], cwd=ROOT, text=True, stdout=subprocess.PIPE
+    )
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    return process.communicate(timeout=60)[0].strip()
+
+
+def test_many_processes_at_once_leave_one_whole_pair(tmp_path: Path) -> None:
+    processes = [child(tmp_path) for _ in range(3)]
+    answers = {said(process) for process in processes}
+    assert answers == {str(tmp_path / "practice-small-target.gguf")}
+    assert all(process.returncode == 0 for process in processes)
+    before = (tmp_path / "practice-small-target.gguf").stat().st_ino
+    ensure_pair(tmp_path)
+    assert (tmp_path / "practice-small-target.gguf").stat().st_ino == before
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.system("posix")
+def test_a_writer_that_is_killed_leaves_no_file_with_a_finished_name(tmp_path: Path) -> None:
+    process = child(tmp_path)
+    while not any(path.stat().st_size > 1 << 20 for path in tmp_path.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for path in tmp_path.glob("practice-*.gguf"):
+        read_header(path)  # whole, if it has its name
+    left = list(tmp_path.glob(".*.part"))
+    assert left
+    pair = ensure_pair(tmp_path)
+    assert all(path.exists() for path in left)  # it might still be written
+    an_hour_ago = time.time() - 3600
+    for path in left:
+        os.utime(path, (an_hour_ago, an_hour_ago))
+    pair.target.unlink()
+    assert ensure_pair(tmp_path) == pair
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.system("posix")
+def test_no_room_in_the_middle_of_writing(tmp_path: Path, pair: PracticePair) -> None:
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (20 << 20, 20 << 20))"
+    answer = said(child(tmp_path, limit))
+    assert answer.startswith(
+        f"FolderError | There is no room for the practice pair in {tmp_path}. | Free some"
+    )
+    assert list(tmp_path.iterdir()) == []
+    # The pair that is there stays whole when a new one finds no room.
+    for path in pair.target.parent.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    manifest = tmp_path / "practice-small.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"version": "old"}))
+    assert said(child(tmp_path, limit)).startswith("FolderError")
+    assert (tmp_path / pair.target.name).read_bytes() == pair.target.read_bytes()
+
+
+@pytest.mark.system("posix")
+def test_read_only_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "practice"
+    folder.mkdir(mode=0o555)
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent != Path("/") and parent.stat().st_uid == os.getuid():
+            parent.chmod(parent.stat().st_mode | 0o011)
+    answer = said(child(folder, "import gguf; os.getuid() or os.setuid(65534)"))  # root writes everywhere
+    assert answer.startswith(f"FolderError | The folder {folder} cannot be written to")
+    assert "BONSAI_HOME" in answer
+
+
+def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
+    (tmp_path / "practice").write_text("")
+    for folder in (tmp_path / "practice", tmp_path / "practice" / "deeper"):
+        with pytest.raises(FolderError, match="is a file where a folder is needed"):
+            ensure_pair(folder)
