@@ -26,6 +26,7 @@ from launcher.practice_recipe import (
     AGREEMENT,
     BLOCK_SIZE,
     KINDS,
+    NORMAL,
     SIZES,
     Expected,
     PracticeSize,
@@ -227,7 +228,7 @@ def write_pair(
     recipe: Recipe | None = None,
     *,
     drafter_n_embd: int | None = None,
-    drafter_extra_tokens: int = 0,
+    drafter_recipe: Recipe | None = None,
     drafter_arch: str = "dflash",
     target_layers: tuple[int, ...] | None = None,
     block_size: int = BLOCK_SIZE,
@@ -235,14 +236,14 @@ def write_pair(
     """Write both GGUF files as they are; OSError from the disk passes through.
 
     The keyword arguments make pairs that do not fit, for tests: a drafter of another hidden size, with
-    more tokens, of another architecture, reading other layers.
+    other tokens, of another architecture, reading other layers.
     """
     recipe = recipe or make_recipe()
     _write_target(target, shape, recipe)
     layers = target_layers or (1, shape.n_layer // 2, shape.n_layer - 1)
     n_embd = drafter_n_embd or shape.n_embd
     head = PracticeSize("drafter", n_embd, 1, shape.n_ff, shape.n_head)
-    _write_drafter(drafter, head, recipe, layers, block_size, drafter_arch, drafter_extra_tokens)
+    _write_drafter(drafter, head, drafter_recipe or recipe, layers, block_size, drafter_arch)
 
 
 def _write_target(path: Path, shape: PracticeSize, recipe: Recipe) -> None:
@@ -266,16 +267,15 @@ def _write_drafter(
     layers: tuple[int, ...],
     block_size: int,
     arch: str,
-    extra_tokens: int,
 ) -> None:
     import numpy as np
 
-    out = _writer(path, arch, _DRAFTER_NAME, shape, recipe, extra_tokens)
+    out = _writer(path, arch, _DRAFTER_NAME, shape, recipe)
     out.add_uint32(f"{arch}.block_size", block_size)
     out.add_array(f"{arch}.target_layers", list(layers))
     out.add_bool(f"{arch}.sample_from_anchor", True)
     out.add_bool(f"{arch}.has_confidence_head", False)
-    n_vocab = len(recipe.tokens) + extra_tokens
+    n_vocab = len(recipe.tokens)
     out.add_tensor("token_embd.weight", _signs(n_vocab, shape.n_embd))
     # Logits before the Markov head are zero: the guess comes from the last token alone.
     _add_zeros(out, "output.weight", n_vocab, shape.n_embd)
@@ -289,9 +289,7 @@ def _write_drafter(
     _finish(out)
 
 
-def _writer(
-    path: Path, arch: str, name: str, shape: PracticeSize, recipe: Recipe, extra_tokens: int = 0
-) -> Any:
+def _writer(path: Path, arch: str, name: str, shape: PracticeSize, recipe: Recipe) -> Any:
     """A GGUF writer with everything but tensors and what target or drafter alone have."""
     import gguf
 
@@ -308,13 +306,10 @@ def _writer(
     out.add_value_length(shape.n_embd // shape.n_head)
     out.add_layer_norm_rms_eps(1e-6)
     out.add_rope_freq_base(1e6)
-    texts = [token.text.encode() for token in recipe.tokens]
-    texts += [f"<|extra{index}|>".encode() for index in range(extra_tokens)]
-    kinds = [token.type for token in recipe.tokens] + [3] * extra_tokens
     out.add_tokenizer_model("llama")
-    out.add_token_list(texts)
-    out.add_token_scores([-1000.0 if kind == 1 else 0.0 for kind in kinds])
-    out.add_token_types(kinds)
+    out.add_token_list([token.text.encode() for token in recipe.tokens])
+    out.add_token_scores([-1000.0 if token.type == NORMAL else 0.0 for token in recipe.tokens])
+    out.add_token_types([token.type for token in recipe.tokens])
     out.add_bos_token_id(recipe.bos)
     out.add_eos_token_id(recipe.eos)
     out.add_unk_token_id(recipe.unknown)
