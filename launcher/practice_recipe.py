@@ -143,9 +143,9 @@ def expected_acceptance(
 
     Walks the tables as llama-server's slot does (tools/server/server-context.cpp): the first token comes
     from the prompt; then each round drafts ``min(n_max, block_size, tokens left - 1)`` tokens, keeps them
-    up to the first difference and adds one of the target's own; the end-of-text token counts like any
-    other. With no room for a draft the target writes one token alone. ``n_max`` is the draft length, by
-    default the block size; ``max_tokens`` None means no limit; ``thinking`` False starts at the answer.
+    up to the first difference and adds one of the target's own. With no room for a draft the target writes
+    one token alone. ``n_max`` is the draft length, by default the block size; ``max_tokens`` None means no
+    limit; ``thinking`` False starts at the answer.
     """
     recipe = make_recipe(agreement)
     script = recipe.scripts[kind]
@@ -208,9 +208,7 @@ def _make(agreement: tuple[tuple[str, float], ...]) -> Recipe:
         if kind not in scripts:
             scripts[kind] = words.write(TEXTS[kind])
 
-    successor = {eos: eos}
-    # Nothing after the end of the text is ever accepted, so that counting ends where the text does.
-    guess = {eos: bos}
+    successor, guess = {eos: eos}, {eos: bos}
     for kind, share in agreement:
         script = scripts[kind]
         successor[role[kind]] = guess[role[kind]] = script[0]
@@ -232,10 +230,14 @@ def _make(agreement: tuple[tuple[str, float], ...]) -> Recipe:
 
 
 def _guesses(kind: str, script: tuple[int, ...], follows: Mapping[int, int], share: float) -> dict[int, int]:
-    """The drafter's table for one text: wrong on a seeded random choice of ``1 - share`` of its tokens."""
+    """The drafter's table for one text: wrong on a seeded random choice of ``1 - share`` of its tokens.
+
+    The last one is always among them: engines differ in whether an end of text that was drafted counts as
+    accepted, so none is ever drafted where it belongs.
+    """
     chance = random.Random(f"practice pair/{kind}")  # noqa: S311 - must come out the same everywhere
-    order = sorted(script, key=lambda _: chance.random())
-    wrong = set(order[: round((1 - share) * len(script))])
+    order = [script[-1], *sorted(script[:-1], key=lambda _: chance.random())]
+    wrong = set(order[: max(1, round((1 - share) * len(script)))])
     result = {}
     for token in script:
         other = script[int(chance.random() * len(script))]
