@@ -33,13 +33,13 @@ Start = Callable[..., "Child"]
 
 
 class Child:
-    """A running embedded engine with its log in a file."""
+    """A running engine with its log in a file. One thread: two of them wait for each other on a busy machine."""
 
-    def __init__(self, argv: list[str], port: int, log: Path) -> None:
+    def __init__(self, program: list[str], argv: list[str], port: int, log: Path) -> None:
         self.port, self.log = port, log
         with log.open("wb") as stream:
             self.process = subprocess.Popen(
-                [*CHILD, *argv, "--port", str(port)],
+                [*program, *argv, "-t", "1", "--port", str(port)],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
@@ -88,8 +88,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> PracticePair:
 def start(tmp_path: Path) -> Iterator[Start]:
     children: list[Child] = []
 
-    def run(*argv: str, port: int | None = None) -> Child:
-        children.append(Child(list(argv), port or free_port(), tmp_path / f"log{len(children)}.txt"))
+    def run(*argv: str, port: int | None = None, program: list[str] = CHILD) -> Child:
+        children.append(Child(program, list(argv), port or free_port(), tmp_path / f"log{len(children)}.txt"))
         return children[-1]
 
     yield run
@@ -294,3 +294,29 @@ def test_it_ends_when_the_process_that_started_it_is_killed(pair: PracticePair, 
         parent.wait()
         wait_until(lambda: gone(pid), 10, "the engine to follow the launcher")
     assert "the launcher is gone" in log.read_text()
+
+
+@needs_wheel
+@pytest.mark.parametrize("options", ["-np 1 -ngl 999", "--temp 0.7 --top-k 20 --reasoning-format none"])
+def test_same_settings_and_text_as_the_built_server(
+    start: Start, pair: PracticePair, built_engine: Path, options: str
+) -> None:
+    argv = ["-m", str(pair.target), "-c", "2048", *options.split(" ")]
+    told = []
+    for program in (CHILD, [str(built_engine)]):
+        child = start(*argv, program=program)
+        child.ready()
+        props = json.load(child.ask("GET", "/props"))
+        answer = json.load(child.ask("POST", "/v1/chat/completions", body("Think: why?", max_tokens=120)))
+        # What differs by nature: the build's name, a random marker, whether llama-server's page is inside.
+        told.append(
+            {
+                "settings": props["default_generation_settings"],
+                "template": props["chat_template"],
+                "slots": props["total_slots"],
+                "alias": props["model_alias"],
+                "message": answer["choices"][0]["message"],
+                "usage": answer["usage"],
+            }
+        )
+    assert told[0] == told[1]
