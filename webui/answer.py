@@ -20,6 +20,7 @@ from launcher.client.http import EngineClient, budget
 from launcher.errors import ContextFull, LauncherError
 from launcher.lifecycle import Lease, Lifecycle, Status
 from launcher.store import ChatSettings, Turn
+from webui.blocks import Blocks
 from webui.book import Book
 from webui.conversation import index_of, messages_for, with_answer, without_oldest
 from webui.draft import AnswerDraft
@@ -103,10 +104,12 @@ class Answer:
         draft, outbox = self._draft, self._outbox
         settings = await self._book.settings()
         draft.engine = engine_label(lease.plan)
+        if not settings.tint:
+            outbox.blocks = Blocks()
         draft.thinking_budget = settings.thinking_budget if settings.thinking else None
         request = await self._request(lease, settings)
         draft.limit = request.max_tokens
-        outbox.put({"reading": {"done": 0, "of": draft.prompt_tokens or 0}})
+        outbox.put({"reading": {"done": 0, "of": draft.prompt_tokens or 0}, "blocks": outbox.blocks is not None})
         draft.begin(time.perf_counter())
         told = time.perf_counter()
         async with aclosing(lease.client.chat(request)) as events:  # type: ignore[type-var]
@@ -123,6 +126,9 @@ class Answer:
                     case Timings() if now - told >= LIVE_EVERY_S:
                         told = now
                         outbox.put({"live": {"tokens": draft.tokens, "speed": event.tokens_per_second}})
+        if outbox.blocks is not None:
+            outbox.put({"t": "", "r": [], "o": outbox.blocks.finish()})
+            outbox.blocks = None
 
     async def _request(self, lease: Lease, settings: ChatSettings) -> ChatRequest:
         """The request, with a limit that fits what is left of the context. Raises ContextFull."""

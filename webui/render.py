@@ -34,6 +34,11 @@ def markdown(text: str) -> str:
     return str(_parser().render(text))
 
 
+def running(text: str) -> str:
+    """The same for a text that will change in a moment, and is not worth remembering."""
+    return str(_parser().render(text))
+
+
 def code(text: str, language: str) -> str:
     """A code block with its language and a copy button (which a script outside brings to life)."""
     name = language.split()[0] if language.split() else ""

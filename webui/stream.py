@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+
+from webui.blocks import Blocks, utf16
 
 JOIN_S = 0.06  # pieces that come within this time travel and are drawn together
 
@@ -29,11 +32,12 @@ class Outbox:
     """Frames on their way to one tab. ``text`` and ``thinking`` join what comes between two sendings.
 
     A text frame is ``{"t": text, "r": [[characters, origin], …]}`` with origin 1 for the drafter's tokens,
-    0 for the target's own, -1 for unknown; ``r`` is left out where nothing is known. A frame of thoughts is
-    ``{"h": text}``.
+    0 for the target's own, -1 for unknown; ``r`` is left out where nothing is known. With ``blocks`` it also has
+    ``"o"``: how the text looks, see there. A frame of thoughts is ``{"h": text}``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, blocks: Blocks | None = None) -> None:
+        self.blocks = blocks
         self.filled = asyncio.Event()
         self.closed = asyncio.Event()
         self._frames: list[Frame] = []
@@ -50,10 +54,11 @@ class Outbox:
             last = {"t": "", "r": []}
             self._frames.append(last)
         last["t"] += piece
+        if self.blocks is not None:
+            self.blocks.feed(piece)
         origin = -1 if drafted is None else int(drafted)
         runs = last["r"]
-        # Characters are counted as JavaScript counts them, in UTF-16 units.
-        length = len(piece.encode("utf-16-le")) // 2
+        length = utf16(piece)
         if runs and runs[-1][1] == origin:
             runs[-1][0] += length
         else:
@@ -77,6 +82,9 @@ class Outbox:
         """Everything that is waiting, encoded, and the outbox empty again."""
         frames, self._frames = self._frames, []
         self.filled.clear()
+        latest = next((frame for frame in reversed(frames) if "t" in frame), None)
+        if self.blocks is not None and latest is not None:
+            latest["o"] = self.blocks.ops(time.monotonic())
         for frame in frames:
             runs = frame.get("r")
             if runs is not None and all(origin == -1 for _, origin in runs):

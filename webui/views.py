@@ -8,6 +8,7 @@ from typing import Any
 from launcher.lifecycle import Status
 from launcher.plan import LaunchPlan
 from launcher.store import Conversation, ConversationSummary, Listing, Turn
+from webui.blocks import utf16
 from webui.figures import figures, number
 from webui.render import markdown
 from webui.state import PageContext, Row
@@ -155,5 +156,5 @@ def _runs(turn: Turn) -> list[list[int]]:
     for length, origin in turn.runs:
         piece = turn.content[at : at + length]
         at += length
-        runs.append([len(piece.encode("utf-16-le")) // 2, origins.get(origin, -1)])
+        runs.append([utf16(piece), origins.get(origin, -1)])
     return runs

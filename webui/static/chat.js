@@ -226,6 +226,10 @@ function finished(made, turn) {
   else turns.splice(at + 1, replaces ? 1 : 0, turn);
   state.conversation = { ...state.conversation, turns };
   const node = turnNode(empty ? next : turn, acts);
+  // What is on show already and would look the same stays, with whatever is selected in it.
+  const body = made.view.body;
+  const text = node.querySelector(":scope > .b-md");
+  if (body.mode === "html" && body.html === turn.html && text) text.replaceWith(body.node);
   const open = made.view.think.open;
   made.view.node.replaceWith(node);
   if (open) node.querySelector(".b-thinking")?.setAttribute("open", "");
@@ -258,7 +262,7 @@ export function start() {
     setTimeout(() => { copy.textContent = "Copy"; }, 1500);
   });
   on("tint", () => {
-    for (const run of state.runs) run.view.redraw();
+    for (const run of state.runs) run.view.show();
     draw(true);
   });
   on("changed", async (id) => {

@@ -55,7 +55,7 @@ function drawChips() {
   press("b-spec", spec?.on);
   node.disabled = !spec?.possible || ["starting", "stopping", "preparing"].includes(state.status?.phase);
   node.title = spec ? (spec.possible ? `${spec.why} ${spec.costs}` : `No speculation: ${spec.why}`) : "";
-  node.lastChild.textContent = spec?.on && spec.label ? `Speculation ${spec.label}` : "Speculation";
+  node.lastChild.replaceChildren("Speculation", el("span", { class: "b-wide" }, spec?.on && spec.label ? ` ${spec.label}` : ""));
 }
 
 async function switchSpeculation() {

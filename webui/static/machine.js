@@ -6,13 +6,13 @@ import { on } from "./state.js";
 
 const quote = (word) => (/^[\w@%+=:,./\\-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
-function table(rows, headings) {
+function table(rows, headings, names = false) {
   return el(
     "div",
     { class: "b-table" },
     el(
       "table",
-      {},
+      { class: names ? "b-names" : null },
       headings && el("thead", {}, el("tr", {}, ...headings.map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, ...rows.map(([first, ...rest]) => el("tr", {}, el("th", { scope: "row" }, first), ...rest.map((text) => el("td", {}, text))))),
     ),
@@ -25,6 +25,8 @@ function section(title, ...content) {
 
 function command(plan) {
   const line = [...Object.entries(plan.env).map(([name, value]) => `${name}=${quote(value)}`), ...plan.argv.map(quote)].join(" ");
+  // Flags stay whole where a line ends; only long paths may be broken.
+  const words = line.split(" ").flatMap((word) => [el("span", { class: word.length > 30 ? "b-path" : null }, word), " "]);
   return el(
     "div",
     { class: "b-code" },
@@ -34,7 +36,7 @@ function command(plan) {
       el("span", {}, "command line"),
       el("button", { type: "button", class: "b-copy-code", onclick: () => copyText(line).then(() => toast("Copied"), complain) }, "Copy"),
     ),
-    el("pre", { tabindex: "0", class: "b-wrap" }, el("code", {}, line)),
+    el("pre", { tabindex: "0", class: "b-wrap b-command" }, el("code", {}, ...words)),
   );
 }
 
@@ -62,9 +64,9 @@ function draw(found) {
       warnings.length > 0 && el("ul", { class: "b-warnings" }, ...warnings.map((text) => el("li", {}, text))),
     ),
     plan && section("What runs", table(plan.rows.map((row) => [row.name, row.value, row.source]), ["Part", "What", "Why, or where"])),
-    plan && section("The engine's command line", command(plan), table(plan.reasons.map((reason) => [reason.part, reason.why]), ["Part", "Why"])),
+    plan && section("The engine's command line", command(plan), table(plan.reasons.map((reason) => [reason.part, reason.why]), ["Part", "Why"], true)),
     found.machine.length > 0 && section("This machine", table(rows(found.machine), ["What", "Found", "How"])),
-    found.settings.length > 0 && section("Settings", table(rows(found.settings), ["Setting", "Value", "From"])),
+    found.settings.length > 0 && section("Settings", table(rows(found.settings), ["Setting", "Value", "From"], true)),
     section(
       "Log of the engine",
       status.log_path ? el("p", { class: "b-muted" }, status.log_path) : null,

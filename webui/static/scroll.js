@@ -1,5 +1,5 @@
 // Follows the answer as long as the person is at the end, and leaves them alone when they read further up.
-import { $ } from "./dom.js";
+import { $, icon } from "./dom.js";
 
 let following = true;
 let box = null;
@@ -8,6 +8,7 @@ const atEnd = () => box.scrollHeight - box.scrollTop - box.clientHeight < 60;
 
 export function start() {
   box = $("b-scroll");
+  $("b-down").append(icon("down"));
   $("b-down").addEventListener("click", jump);
   let before = 0;
   box.addEventListener("scroll", () => {
