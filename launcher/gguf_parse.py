@@ -40,7 +40,7 @@ _U64 = struct.Struct("<Q")
 # ggml type id -> (values per block, bytes per block). An id that is missing here is allowed: then only the
 # tensor's offset is checked. Id 42 (Q2_0) has two layouts, 34 bytes for 128 values or 18 for 64; the
 # smaller per value is used, as a lower bound.
-_BLOCKS = {
+BLOCKS = {
     **dict.fromkeys((24,), (1, 1)),  # I8
     **dict.fromkeys((1, 25, 30), (1, 2)),  # F16, I16, BF16
     **dict.fromkeys((0, 26), (1, 4)),  # F32, I32
@@ -233,7 +233,7 @@ class _Parser:
             values = 1
             for length in tensor.shape:
                 values *= length
-            block = _BLOCKS.get(tensor.type_id)
+            block = BLOCKS.get(tensor.type_id)
             needed = max(needed, begin + tensor.offset + (values // block[0] * block[1] if block else 0))
         if needed > self._size:
             raise GgufError(

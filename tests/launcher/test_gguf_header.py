@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from launcher.errors import GgufError
 from launcher.gguf_header import GgufHeader, TensorInfo, read_header
+from launcher.gguf_parse import BLOCKS
 
 CAPTURED = Path(__file__).parent.parent / "captured"
 
@@ -154,6 +155,14 @@ def test_agrees_with_the_gguf_package(tmp_path: Path) -> None:
     assert header.head_count_kv == 4
     assert header.data_offset == reader.data_offset
     assert [(t.name, t.shape, t.type_id) for t in header.tensors] == [("t", (5, 3), 1)]
+
+
+def test_block_sizes_are_those_of_the_gguf_package() -> None:
+    import gguf as package
+
+    known = {int(kind): sizes for kind, sizes in package.GGML_QUANT_SIZES.items()}
+    assert known.keys() <= BLOCKS.keys()
+    assert {kind: BLOCKS[kind] for kind in known if kind != 42} == {k: v for k, v in known.items() if k != 42}
 
 
 def test_captured_dspark_header_without_tensors() -> None:

@@ -26,6 +26,7 @@ from launcher.practice import (
     KINDS,
     SIZES,
     PracticePair,
+    PracticeSize,
     ensure_pair,
     expected_acceptance,
     kind_of,
@@ -120,8 +121,9 @@ def test_the_drafter_errs_on_the_share_that_was_asked_for() -> None:
         for kind, share in (dict(AGREEMENT) | (agreement or {})).items():
             script = recipe.scripts[kind]
             agreed = sum(recipe.guess[i] == recipe.successor[i] for i in script)
-            assert agreed == len(script) - round((1 - share) * len(script))
-        assert recipe.guess[recipe.eos] != recipe.successor[recipe.eos]
+            assert agreed == len(script) - max(1, round((1 - share) * len(script)))
+            # Engines count an end of text that was drafted in different ways: it never is.
+            assert recipe.guess[script[-1]] != recipe.successor[script[-1]] == recipe.eos
 
 
 def test_bad_agreement_is_refused() -> None:
@@ -155,7 +157,7 @@ def test_acceptance_of_a_drafter_that_always_or_never_agrees() -> None:
     always = expected_acceptance("prose", agreement={"prose": 1.0})
     rounds = -(-(tokens - 1) // 5)
     assert always.draft_n == 4 * rounds
-    assert always.draft_n_accepted >= tokens - 1 - rounds
+    assert always.draft_n_accepted == tokens - 1 - rounds
     assert expected_acceptance("prose", agreement={"prose": 1.0}, n_max=1).draft_n == -(-(tokens - 1) // 2)
 
 
@@ -438,6 +440,15 @@ def test_a_writer_that_is_killed_leaves_no_file_with_a_finished_name(tmp_path: P
     pair.target.unlink()
     assert ensure_pair(tmp_path) == pair
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_too_little_room_is_noticed_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SIZES, "vast", PracticeSize("vast", 1 << 20, 64, 1 << 22, 64))
+    with pytest.raises(FolderError, match=r"The practice pair needs \d+ MB in .*, but \d+ MB are free\."):
+        ensure_pair(tmp_path, "vast")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.system("posix")
