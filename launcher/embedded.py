@@ -86,7 +86,7 @@ def main(argv: list[str]) -> int:
     except ImportError as error:
         sys.stderr.write(f"error: the embedded engine cannot be loaded: {error}\n")
         return 1
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         # The reason stands above this line: the engine logs it itself.
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -46,7 +46,7 @@ def _ngram(kind: str) -> tuple[Flag, ...]:
     return (
         _val(f"{name}-size-n", "N", _to1024, f"{field}.size_n", "length of the n-gram looked up"),
         _val(f"{name}-size-m", "N", _to1024, f"{field}.size_m", "length of the draft"),
-        _val(f"{name}-min-hits", "N", to.integer(1), f"{field}.min_hits", "fewest hits to draft"),
+        _val(f"{name}-min-hits", "N", to.integer(1, 65535), f"{field}.min_hits", "fewest hits to draft"),
     )
 
 
@@ -189,6 +189,7 @@ def parse(argv: list[str]) -> Parsed:
     found: list[tuple[Flag, object]] = []
     words = iter(argv)
     for word in words:
+        to.check_utf8(word)
         # llama-server takes --ctx_size for --ctx-size.
         name = word.replace("_", "-") if word.startswith("--") else word
         if name not in _BY_NAME:
@@ -201,6 +202,7 @@ def parse(argv: list[str]) -> Parsed:
         try:
             if text is None:
                 raise FlagError("expected value for argument")
+            to.check_utf8(text)
             found.append((flag, flag.convert(text)))
         except FlagError as error:
             usage = f"{', '.join(flag.names)} {flag.hint}"

@@ -7,7 +7,6 @@ Nothing here imports xllamacpp; the module is handed in when a value is applied.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ Convert = Callable[[str], Any]
 # (the xllamacpp module, its CommonParams, the converted value)
 Apply = Callable[[Any, Any, Any], None]
 
-INT32 = 2**31 - 1
+INT32, FLOAT32 = 2**31 - 1, 3.4e38
 # llama-server writes 2**32 - 1 here for "-c 0"; the wheel holds a signed number, and every
 # comparison with a model's context comes out the same with its largest one.
 NO_CONTEXT_FITTING = INT32
@@ -46,6 +45,14 @@ class FlagError(ValueError):
 # --- values ---------------------------------------------------------------------------------
 
 
+def check_utf8(text: str) -> None:
+    """File names may hold any bytes; the engine takes text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise FlagError(f"error: not UTF-8: {text!a}") from None
+
+
 def integer(low: int = -INT32 - 1, high: int = INT32) -> Convert:
     def convert(text: str) -> int:
         if not re.fullmatch(r"[+-]?\d+", text) or not low <= (value := int(text)) <= high:
@@ -60,7 +67,7 @@ def number(text: str) -> float:
         value = float(text)
     except ValueError:
         raise FlagError("invalid value") from None
-    if not math.isfinite(value):
+    if not abs(value) <= FLOAT32:  # also refuses nan
         raise FlagError("invalid value")
     return value
 

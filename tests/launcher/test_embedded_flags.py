@@ -236,9 +236,16 @@ def test_unknown_option(word: str) -> None:
         parse(["-c", "4096", word, "4"])
 
 
+@pytest.mark.parametrize("argv", [["-m", "caf\udce9.gguf"], ["caf\udce9.gguf"]])
+def test_words_that_are_no_text(argv: list[str]) -> None:
+    with pytest.raises(FlagError, match=r"error: not UTF-8: 'caf\\udce9.gguf'"):
+        parse(argv)
+
+
 BAD_VALUES = """-c many|-c 4096.5|-c 12abc|-c -1|-c 99999999999|-fa maybe|-ctk q9_9|-ngl some|-np 0|-np
 --port 65536|--port -1|--spec-type dspark|--spec-type draft-dspark,|--spec-draft-n-max -1|--spec-draft-n-max
---temp hot|--temp nan|--top-p inf|--repeat-penalty 0|-s -2|-s 4294967296|-fit auto|--reasoning-format xml
+--temp hot|--temp 1e39|--spec-ngram-simple-min-hits 65536
+--temp nan|--top-p inf|--repeat-penalty 0|-s -2|-s 4294967296|-fit auto|--reasoning-format xml
 --reasoning-budget -2|--chat-template-kwargs [1]|--chat-template-kwargs {|--api-key-file /nowhere/key|-lm fast
 --spec-ngram-mod-n-match 0|--spec-ngram-mod-n-max 1025|-rea perhaps|--host ,|-t two|--spec-draft-sampling any"""
 
