@@ -21,6 +21,7 @@ from launcher.client.events import (
 )
 from launcher.client.http import budget
 from launcher.errors import AnswerProblem
+from launcher.hardware.detect import detect
 from launcher.lifecycle import Lease, Lifecycle
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan, make_plan
@@ -67,12 +68,13 @@ def run_ask(
 
 def make_lifecycle(settings: Settings, paths: Paths, env: Mapping[str, str]) -> Lifecycle:
     """The owner of the engine that these settings ask for."""
+    machine = detect()
 
     def prepare(speculative: bool | None) -> LaunchPlan:
         chosen = settings
         if speculative is not None and speculative != settings.speculative.value:
             chosen = settings.with_speculative(speculative, "the page's switch")
-        return make_plan(chosen, resolve_all(chosen, paths))
+        return make_plan(chosen, machine, resolve_all(chosen, paths))
 
     return Lifecycle(prepare, lambda plan: Server(plan, paths.logs, paths.run, dict(env)))
 

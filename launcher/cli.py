@@ -118,10 +118,11 @@ def serve(
 def plan(start: Start, as_json: Json = False) -> None:
     """Print the exact llama-server command line, with a reason for every part. Starts nothing."""
     from launcher import report
+    from launcher.hardware.detect import detect
     from launcher.plan import make_plan
     from launcher.provision import resolve_all
 
-    launch = make_plan(start.settings, resolve_all(start.settings, start.paths))
+    launch = make_plan(start.settings, detect(), resolve_all(start.settings, start.paths))
     if as_json:
         console.data_json(report.plan_json(launch))
     else:

@@ -1,4 +1,4 @@
-"""Pure: Settings + Resolved -> LaunchPlan, with a reason for every part of the command line."""
+"""Pure: Settings + Machine + Resolved -> LaunchPlan, with a reason for every part of the command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launcher.errors import PlanRefused
+from launcher.hardware.model import Machine
 from launcher.pair import misfit
 from launcher.resolved import Resolved
 from launcher.settings import Settings
@@ -15,6 +16,7 @@ DEFAULT_CONTEXT = 16384
 # The public demo's sampling for 27B. A request that names its own values overrides them.
 SAMPLING = (("--temp", "0.7"), ("--top-p", "0.95"), ("--top-k", "20"), ("--min-p", "0"))
 ALL_LAYERS = 999
+FEW_CORES = 2
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -63,7 +65,7 @@ class Speculation:
     warnings: tuple[str, ...] = ()
 
 
-def make_plan(settings: Settings, resolved: Resolved) -> LaunchPlan:
+def make_plan(settings: Settings, machine: Machine, resolved: Resolved) -> LaunchPlan:
     """Raises PlanRefused for parts that cannot work together and for values the model does not allow."""
     engine, target = resolved.engine, resolved.target
     if target.header.is_drafter:
@@ -94,6 +96,10 @@ def make_plan(settings: Settings, resolved: Resolved) -> LaunchPlan:
     add("flash attention: less memory and faster", "-fa", "on")
     add(context_why, "-c", str(context))
     add("one request at a time, so that it has the whole context (speculation needs it)", "-np", "1")
+    if resolved.practice and machine.cores is not None and machine.cores <= FEW_CORES:
+        # Measured on two cores with a page streaming beside it: 18 % slower at two threads, 1 % at one;
+        # next to a busy program two threads that wait for each other fall to a hundredth.
+        add("one core for the engine, one for the page; the practice pair is small", "-t", "1")
     if settings.kv4.value:
         add(f"{settings.kv4.source}: KV cache in 4 bits", "-ctk", "q4_0", "-ctv", "q4_0")
     for flag, value in SAMPLING:

@@ -14,6 +14,7 @@ from pathlib import Path
 from launcher import console
 from launcher.child_env import clean_env
 from launcher.errors import EngineMissing, FolderError
+from launcher.hardware.detect import detect
 from launcher.paths import Paths, make_folder
 from launcher.plan import LOOPBACK, make_plan
 from launcher.provision import resolve_all
@@ -24,7 +25,7 @@ from launcher.supervise import ports
 def run_server(settings: Settings, paths: Paths, env: Mapping[str, str], extra: Sequence[str]) -> None:
     """Become llama-server (on Windows: run it and pass its exit code on). ``extra`` arguments follow
     ours, so that they win. Raises PortTaken instead of moving to another port."""
-    plan = make_plan(settings, resolve_all(settings, paths))
+    plan = make_plan(settings, detect(), resolve_all(settings, paths))
     for warning in plan.warnings:
         console.warn(warning)
     argv = [*plan.argv, *extra]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.gguf_header import GgufHeader
+from launcher.hardware.model import Machine
 from launcher.plan import LaunchPlan, make_plan
 from launcher.resolved import Engine, ModelFile, Resolved
 from launcher.settings import resolve
@@ -35,6 +36,7 @@ TARGET = GgufHeader(
 DRAFTER = replace(
     TARGET, path="drafter.gguf", architecture="dflash", layers=1, block_size=4, target_layers=(1, 5, 9)
 )
+MACHINE = Machine("Linux", "x86_64", "a processor", 8, 16, 2**35, 2**34)
 FLAGS = frozenset({"--metrics", "--cors-origins", "--model", "--host", "--port", "--spec-type"})
 ENGINE = Engine(
     kind="own",
@@ -57,8 +59,10 @@ def resolved(
     )
 
 
-def plan_for(program: Path | str, *, speculative: bool = False, env: Mapping[str, str] | None = None) -> LaunchPlan:
+def plan_for(
+    program: Path | str, *, speculative: bool = False, env: Mapping[str, str] | None = None
+) -> LaunchPlan:
     """A plan that starts ``program``."""
     engine = replace(ENGINE, program=(str(program),))
     wanted = {"BONSAI_SPECULATIVE": "1" if speculative else "0", **(env or {})}
-    return make_plan(resolve({}, wanted), resolved(engine=engine))
+    return make_plan(resolve({}, wanted), MACHINE, resolved(engine=engine))

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 
 from launcher.errors import PlanRefused
+from launcher.hardware.model import Machine
 from launcher.plan import LaunchPlan, make_plan
 from launcher.resolved import Resolved
 from launcher.settings import resolve
-from tests.plans import DRAFTER, ENGINE, TARGET, resolved
+from tests.plans import DRAFTER, ENGINE, MACHINE, TARGET, resolved
 
 
-def plan(env: dict[str, str], parts: Resolved | None = None) -> LaunchPlan:
-    return make_plan(resolve({}, env), parts or resolved())
+def plan(env: dict[str, str], parts: Resolved | None = None, machine: Machine = MACHINE) -> LaunchPlan:
+    return make_plan(resolve({}, env), machine, parts or resolved())
 
 
 def value(made: LaunchPlan, flag: str) -> str | None:
@@ -26,7 +27,12 @@ ON = {"BONSAI_SPECULATIVE": "1"}
 
 def test_speculative_flags_are_those_of_the_seeds() -> None:
     made = plan(ON)
-    expected = {"-md": "drafter.gguf", "--spec-type": "draft-dspark", "--spec-draft-n-max": "4", "-ngl": "999"}
+    expected = {
+        "-md": "drafter.gguf",
+        "--spec-type": "draft-dspark",
+        "--spec-draft-n-max": "4",
+        "-ngl": "999",
+    }
     expected |= {"-ngld": "999", "-np": "1", "-c": "16384", "-fa": "on"}
     assert {flag: value(made, flag) for flag in expected} == expected
     assert (made.spec_type, made.draft_max) == ("draft-dspark", 4)
@@ -77,7 +83,11 @@ def test_context_never_exceeds_what_a_small_model_holds() -> None:
         ({"BONSAI_CTX": "40000"}, resolved(), ["BONSAI_CTX", "40000", "32768"]),
         (ON | {"BONSAI_SPEC_NMAX": "5"}, resolved(), ["BONSAI_SPEC_NMAX", "5", "4"]),
         (ON, resolved(drafter=replace(DRAFTER, hidden_size=768)), ["drafter.gguf", "768", "512"]),
-        (ON, resolved(drafter=replace(DRAFTER, vocab_size=750, vocab_fingerprint="0" * 64)), ["drafter.gguf", "750"]),
+        (
+            ON,
+            resolved(drafter=replace(DRAFTER, vocab_size=750, vocab_fingerprint="0" * 64)),
+            ["drafter.gguf", "750"],
+        ),
         (ON, resolved(drafter=replace(DRAFTER, architecture="dspark")), ["dspark", "dflash"]),
         (ON, resolved(drafter=replace(DRAFTER, block_size=None)), ["block size"]),
         ({}, resolved(target=DRAFTER), ["is a drafter", "BONSAI_DRAFTER"]),
@@ -122,3 +132,13 @@ def test_equal_plans_start_the_same_server_and_others_do_not() -> None:
 def test_the_port_can_be_exchanged_at_the_start() -> None:
     command = plan({}).command(1234, "--alias", "x")
     assert command[-4:] == ["--port", "1234", "--alias", "x"]
+
+
+@pytest.mark.parametrize(
+    ("cores", "practice", "threads"), [(2, True, "1"), (2, False, None), (8, True, None), (None, True, None)]
+)
+def test_practice_leaves_a_core_to_the_page_where_there_are_two(
+    cores: int | None, practice: bool, threads: str | None
+) -> None:
+    made = plan({}, replace(resolved(), practice=practice), replace(MACHINE, cores=cores))
+    assert value(made, "-t") == threads

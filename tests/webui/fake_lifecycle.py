@@ -21,7 +21,7 @@ from tests import plans
 def a_plan(*, speculative: bool = True, practice: bool = True, drafter: bool = True) -> LaunchPlan:
     parts: Resolved = plans.resolved(drafter=plans.DRAFTER if drafter else None)
     parts = replace(parts, practice=practice)
-    return make_plan(resolve({}, {"BONSAI_SPECULATIVE": "1" if speculative else "0"}), parts)
+    return make_plan(resolve({}, {"BONSAI_SPECULATIVE": "1" if speculative else "0"}), plans.MACHINE, parts)
 
 
 class FakeLifecycle(Lifecycle):
