@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Callable
 from contextlib import aclosing
 from itertools import pairwise
 
-import httpx
 import pytest
 
-from launcher.client import http
 from launcher.client.events import (
     Block,
     ChatRequest,
@@ -26,33 +22,13 @@ from launcher.client.events import (
     Thinking,
     Timings,
 )
-from launcher.client.http import EngineClient, budget, chat_body
+from launcher.client.http import EngineClient, chat_body
 from launcher.errors import AnswerProblem, BadInput, ContextFull, EngineUnreachable, ServerRefused
+from tests.conftest import wait_until
 from tests.fakes import paced_text
 from tests.fakes.paced_server import PacedConfig, PacedServer
 from tests.fakes.raw_server import RawServer
-
-HELLO = (Message("user", "hello there"),)
-QUICK = 5000.0  # tokens a second
-
-
-def ask(url: str, *, max_tokens: int = 8192, **how: object) -> list[Event]:
-    async def collect() -> list[Event]:
-        client = EngineClient(url, **how)  # type: ignore[arg-type]
-        return [event async for event in client.chat(ChatRequest(HELLO, max_tokens))]
-
-    return asyncio.run(collect())
-
-
-def text_of(events: list[Event], kind: type[Text | Thinking] = Text) -> str:
-    return "".join(event.text for event in events if isinstance(event, kind))
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.005)
+from tests.launcher.client.asking import HELLO, QUICK, ask, text_of
 
 
 @pytest.mark.parametrize("cut", [0, 3])
@@ -305,55 +281,9 @@ def test_cancelling_before_the_first_token(config: PacedConfig) -> None:
             return time.monotonic()
 
         left = asyncio.run(leave())
-        wait_until(lambda: bool(server.closed_at))
+        wait_until(lambda: server.closed_at, 10, "the server to see it")
         assert server.closed_at[0] - left < 1
         assert not server.working
-
-
-def test_questions() -> None:
-    async def all_of(client: EngineClient) -> list[object]:
-        return [
-            await client.health(),
-            await client.alias(),
-            await client.context_size(),
-            await client.is_idle(),
-            await client.count_tokens(HELLO),
-            await client.count_tokens(HELLO, thinking=False),
-            (await client.props())["total_slots"],
-        ]
-
-    with PacedServer(PacedConfig(context=4096, alias="bonsai-x")) as server:
-        assert asyncio.run(all_of(EngineClient(server.url))) == ["ok", "bonsai-x", 4096, True, 6, 6, 1]
-        bodies = [json.loads(request.body) for request in server.requests if request.method == "POST"]
-        assert bodies[1]["chat_template_kwargs"] == {"enable_thinking": False}
-
-
-def test_an_engine_that_cannot_tell() -> None:
-    async def all_of(client: EngineClient) -> list[object]:
-        return [
-            await client.alias(),
-            await client.context_size(),
-            await client.is_idle(),
-            await client.count_tokens(HELLO),
-            await client.props(),
-        ]
-
-    missing = b'HTTP/1.1 404 Not Found\r\n\r\n{"error":{"message":"File Not Found","type":"not_found_error"}}'
-    with RawServer(missing) as server:
-        assert asyncio.run(all_of(EngineClient(server.url))) == [None, None, None, None, {}]
-    odd = b'HTTP/1.1 200 OK\r\n\r\n"what?"'
-    with RawServer(odd) as server:
-        assert asyncio.run(all_of(EngineClient(server.url))) == [None, None, None, None, {}]
-
-
-def test_health() -> None:
-    with PacedServer(PacedConfig(loading_s=0.3)) as server:
-        client = EngineClient(server.url)
-        assert asyncio.run(client.health()) == "loading"
-        wait_until(lambda: asyncio.run(client.health()) == "ok")
-    assert asyncio.run(client.health()) == "down"
-    with RawServer(b"220 mail.example ESMTP\r\n\r\n") as other:
-        assert asyncio.run(EngineClient(other.url).health()) == "down"
 
 
 def test_tokens_are_shown_as_they_come() -> None:
@@ -375,51 +305,3 @@ def test_running_figures_come_between() -> None:
         running = [event for event in ask(server.url) if isinstance(event, Timings)]
     assert len(running) >= 3
     assert [timings.predicted_tokens for timings in running] == sorted(t.predicted_tokens for t in running)
-
-
-def test_every_exception_of_httpx_becomes_one_of_ours() -> None:
-    def tree(kind: type[BaseException]) -> list[type[BaseException]]:
-        return [kind, *(below for child in kind.__subclasses__() for below in tree(child))]
-
-    exported = {
-        item for item in vars(httpx).values() if isinstance(item, type) and issubclass(item, Exception)
-    }
-    roots = {item for item in exported if not any(base in exported for base in item.__mro__[1:])}
-    kinds = {kind for root in roots for kind in tree(root) if kind.__module__.startswith("httpx")}
-    assert len(kinds) > 20
-    for kind in kinds:
-        error = kind.__new__(kind)  # their constructors differ; what counts is the class
-        with pytest.raises(AnswerProblem) as caught, http._translate("http://127.0.0.1:1"):
-            raise error
-        assert caught.value.remedy, kind
-        assert caught.value.__cause__ is error
-
-
-def test_other_exceptions_pass_the_seam() -> None:
-    with pytest.raises(KeyError), http._translate("http://127.0.0.1:1"):
-        raise KeyError
-
-
-@pytest.mark.parametrize(
-    ("prompt", "context", "asked", "expected"),
-    [
-        (100, 16384, None, 8192),
-        (10_000, 16384, None, 6384),
-        (16_383, 16384, None, 1),
-        (None, 4096, None, 4096),
-        (None, 262_144, None, 8192),
-        (100, 16384, 300, 300),
-        (100, 262_144, 20_000, 20_000),
-        (16_000, 16384, 20_000, 384),
-    ],
-)
-def test_budget(prompt: int | None, context: int, asked: int | None, expected: int) -> None:
-    assert budget(prompt, context, asked) == expected
-
-
-def test_budget_of_nothing() -> None:
-    with pytest.raises(ContextFull) as caught:
-        budget(16_384, 16_384, 10)
-    assert (caught.value.needed, caught.value.context) == (16_385, 16_384)
-    with pytest.raises(BadInput):
-        budget(1, 100, 0)
