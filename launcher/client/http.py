@@ -72,7 +72,9 @@ class EngineClient:
                 response = await client.send(sent, stream=True)
             try:
                 if response.status_code != 200:
-                    raise refusal_from_bytes(await _read_some(response), response.status_code)
+                    with _translate(self.base_url):
+                        said = await _read_some(response)
+                    raise refusal_from_bytes(said, response.status_code)
                 async with aclosing(self._events(response, started)) as events:
                     async for event in events:
                         yield event

@@ -192,6 +192,12 @@ def test_refusals(config: PacedConfig, error: type[Exception], says: str) -> Non
         ask(server.url)
 
 
+def test_a_refusal_that_breaks_off() -> None:
+    cut = b"HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nshort"
+    with RawServer(cut) as server, pytest.raises(EngineUnreachable, match="was cut"):
+        ask(server.url)
+
+
 def test_the_key_is_sent_and_never_shown() -> None:
     with PacedServer(PacedConfig(rate=QUICK, tokens=3, api_key="sesame-123")) as server:
         assert isinstance(ask(server.url, api_key="sesame-123")[-1], Finished)
