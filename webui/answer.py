@@ -109,10 +109,12 @@ class Answer:
         draft.thinking_budget = settings.thinking_budget if settings.thinking else None
         request = await self._request(lease, settings)
         draft.limit = request.max_tokens
-        outbox.put({"reading": {"done": 0, "of": draft.prompt_tokens or 0}, "blocks": outbox.blocks is not None})
+        outbox.put(
+            {"reading": {"done": 0, "of": draft.prompt_tokens or 0}, "blocks": outbox.blocks is not None}
+        )
         draft.begin(time.perf_counter())
         told = time.perf_counter()
-        async with aclosing(lease.client.chat(request)) as events:  # type: ignore[type-var]
+        async with aclosing(lease.client.chat(request)) as events:
             async for event in events:
                 now = time.perf_counter()
                 draft.take(event, now)
@@ -149,9 +151,7 @@ class Answer:
             return ChatRequest(
                 messages,
                 budget(count, context, settings.max_tokens),
-                Sampling(
-                    settings.temperature, settings.top_p, settings.top_k, settings.min_p, settings.seed
-                ),
+                Sampling(settings.temperature, settings.top_p, settings.top_k, settings.min_p, settings.seed),
                 settings.thinking,
                 settings.thinking_budget,
             )
@@ -166,7 +166,8 @@ class Answer:
 def waiting_for(status: Status) -> str:
     """A sentence for somebody whose answer has not begun."""
     if status.phase == "ready":
-        who = {"chat": "another answer", "race": "the race", "lab": "the lab"}.get(status.busy_with, status.busy_with)
+        who = {"chat": "another answer", "race": "the race", "lab": "the lab"}.get(
+            status.busy_with, status.busy_with
+        )
         return f"The engine is busy with {who}; yours is next." if who else "The engine is about to answer."
     return status.message or "The engine is starting."
-

@@ -39,6 +39,10 @@ class Page:
         if self._routes is not None:
             self._routes.close()
 
+    def _leave(self) -> None:
+        # ``quit`` is set by whoever serves the page, after it was made.
+        self.quit()
+
     def _build(self) -> App:
         """The real page. Slow: imports Gradio."""
         from webui.gradio_seam import calm_queue, import_gradio
@@ -53,7 +57,7 @@ class Page:
         blocks = make_blocks(gr)
         calm_queue(blocks)
         app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-        self._routes = Routes(self._context, lambda: self.quit())
+        self._routes = Routes(self._context, self._leave)
         app.router.routes.extend(self._routes.all())
         gr.mount_gradio_app(
             app,

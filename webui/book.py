@@ -83,8 +83,8 @@ class Book:
 
     async def _run(self, step: Callable[[], T]) -> T:
         task = asyncio.ensure_future(self._locked(step))
-        self._under_way.add(task)  # type: ignore[arg-type]
-        task.add_done_callback(self._under_way.discard)  # type: ignore[arg-type]
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
     async def _locked(self, step: Callable[[], T]) -> T:

@@ -123,7 +123,11 @@ class AnswerDraft:
                 newer = replace(self.timings, predicted_tokens=self._tokens)
             else:
                 newer = self.timings
-            return newer if newer.time_to_first_token_s is not None else replace(newer, time_to_first_token_s=first)
+            return (
+                newer
+                if newer.time_to_first_token_s is not None
+                else replace(newer, time_to_first_token_s=first)
+            )
         span = (self._last or 0.0) - (self._first or 0.0)
         speed = (self._tokens - 1) / span if self._tokens > 1 and span > 0 else None
         return Timings(

@@ -9,6 +9,10 @@ from launcher.plan import LaunchPlan
 from launcher.store import Turn
 
 _SPECULATION_ASKED = "speculation "
+_MEASURED_HERE = (
+    "Decode speed from the first to the last token, measured on this side: the engine gave no figure."
+)
+_MEASURED_THERE = "Decode speed as the engine measured it, without the time for reading the prompt."
 
 
 @dataclass(frozen=True)
@@ -67,19 +71,27 @@ def seconds(value: float) -> str:
 def _speed(timings: Timings) -> list[Figure]:
     by_client = timings.measured_by == "client"
     tokens = timings.predicted_tokens
-    found = [Figure("tokens", f"{number(tokens)} token{'' if tokens == 1 else 's'}", "Length of the answer, thoughts included.")]
+    found = [
+        Figure(
+            "tokens",
+            f"{number(tokens)} token{'' if tokens == 1 else 's'}",
+            "Length of the answer, thoughts included.",
+        )
+    ]
     if timings.tokens_per_second:
         text = speed(timings.tokens_per_second)
         found.append(
-            Figure("speed", f"{text} ≈ client", "Decode speed from the first to the last token, measured on this side: the engine gave no figure.")
+            Figure("speed", f"{text} ≈ client", _MEASURED_HERE)
             if by_client
-            else Figure("speed", text, "Decode speed as the engine measured it, without the time for reading the prompt.")
+            else Figure("speed", text, _MEASURED_THERE)
         )
     if timings.time_to_first_token_s is not None:
         title = "Time from sending to the first token."
         if timings.prompt_tokens is not None:
             title += f" The conversation before it has {number(timings.prompt_tokens)} tokens"
-            title += f", {number(timings.cached_tokens)} of them still known." if timings.cached_tokens else "."
+            title += (
+                f", {number(timings.cached_tokens)} of them still known." if timings.cached_tokens else "."
+            )
         found.append(Figure("first", f"first token {seconds(timings.time_to_first_token_s)}", title))
     return found
 
@@ -106,4 +118,6 @@ def _speculation(timings: Timings, *, asked: bool) -> list[Figure]:
 
 def _context(used: int, size: int | None) -> Figure:
     text = f"context {number(used)}" + (f" / {number(size)}" if size else "")
-    return Figure("context", text, "Tokens of the conversation after this answer, and how many the context holds.")
+    return Figure(
+        "context", text, "Tokens of the conversation after this answer, and how many the context holds."
+    )

@@ -47,18 +47,19 @@ def import_gradio() -> Any:
 @contextmanager
 def _no_stub_writing() -> Iterator[None]:
     """Gradio asks for each component's source file to write a stub beside it, and takes OSError for "has none"."""
-    original: Callable[[Any], str] = inspect.getfile
+    place: Any = inspect
+    original: Callable[[Any], str] = place.getfile
 
     def getfile(thing: Any) -> str:
         if isinstance(thing, type) and thing.__module__.startswith("gradio."):
             raise OSError("stubs of installed packages are not rewritten")
         return original(thing)
 
-    inspect.getfile = getfile
+    place.getfile = getfile
     try:
         yield
     finally:
-        inspect.getfile = original
+        place.getfile = original
 
 
 def calm_queue(blocks: Any) -> None:

@@ -102,7 +102,9 @@ class Guard:
         except CookieError:
             return False
         found = cookies.get(self._cookie)
-        return found is not None and hmac.compare_digest(found.value.encode("latin-1", "replace"), self._token)
+        return found is not None and hmac.compare_digest(
+            found.value.encode("latin-1", "replace"), self._token
+        )
 
     def _knows_password(self, headers: dict[bytes, bytes]) -> bool:
         kind, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -122,7 +124,9 @@ class Guard:
                     cookie = f"{self._cookie}={self._token.decode()}; Path=/; HttpOnly; SameSite=Strict"
                     extra += [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
                 ours = {name for name, _ in extra} - {b"set-cookie"}
-                kept = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in ours]
+                kept = [
+                    (name, value) for name, value in message.get("headers", ()) if name.lower() not in ours
+                ]
                 message = {**message, "headers": [*kept, *extra]}
             await send(message)
 

@@ -53,8 +53,12 @@ def _settings(gr: Any, blocks: Any) -> None:
         "top_p": _slider(gr, "top_p", 0.01, "Keeps the likeliest tokens up to this share.", 1),
         "top_k": _slider(gr, "top_k", 1, "Keeps this many of the likeliest tokens; 0 keeps all.", 100),
         "min_p": _slider(gr, "min_p", 0.01, "Drops tokens below this share of the likeliest.", 1),
-        "max_tokens": _number(gr, "max_tokens", "Tokens. Automatic: what the context has left, 8,192 at most."),
-        "thinking_budget": _number(gr, "thinking_budget", "Tokens for thoughts. Automatic: no limit of its own."),
+        "max_tokens": _number(
+            gr, "max_tokens", "Tokens. Automatic: what the context has left, 8,192 at most."
+        ),
+        "thinking_budget": _number(
+            gr, "thinking_budget", "Tokens for thoughts. Automatic: no limit of its own."
+        ),
         "seed": _number(gr, "seed", "A fixed number repeats an answer. Automatic: a new one each time."),
     }
     for name, field in fields.items():

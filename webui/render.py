@@ -41,7 +41,7 @@ def running(text: str) -> str:
 
 def code(text: str, language: str) -> str:
     """A code block with its language and a copy button (which a script outside brings to life)."""
-    name = language.split()[0] if language.split() else ""
+    name = (language.split(maxsplit=1) or [""])[0]
     label = escape(name or "text")
     body = _highlight(text, name)
     return (
@@ -75,9 +75,7 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "breaks": True})
     parser.enable(["table", "strikethrough"])
     # A dollar sign beside a space or a digit is a price, not a formula.
-    dollarmath_plugin(
-        parser, allow_space=False, allow_digits=False, allow_labels=False, double_inline=True
-    )
+    dollarmath_plugin(parser, allow_space=False, allow_digits=False, allow_labels=False, double_inline=True)
     parser.inline.ruler.before("escape", "bracket_math", _bracket_math)
     parser.block.ruler.before("fence", "bracket_math_block", _bracket_math_block, {"alt": ["paragraph"]})
     parser.validateLink = lambda url: url.strip().lower().startswith(_LINKS)  # type: ignore[method-assign]
@@ -162,7 +160,7 @@ def _link_open(self: Any, tokens: Sequence[Token], at: int, options: Any, env: A
     return str(self.renderToken(tokens, at, options, env))
 
 
-def _heading(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+def _heading(_: Any, tokens: Sequence[Token], at: int, *__: Any) -> str:
     # The page's own headings are h1 and h2; an answer's begin below them.
     level = min(int(tokens[at].tag[1]) + 2, 6)
     if tokens[at].nesting == 1:

@@ -15,12 +15,12 @@ from starlette.routing import Route
 from launcher.errors import BadInput, LauncherError, StoreError
 from launcher.store import Conversation, Turn
 from webui.answer import Answer, Ask
+from webui.assets import asset
 from webui.book import Book
 from webui.conversation import index_of, with_edited_prompt, with_prompt, with_text, without
 from webui.hub import Hub
 from webui.settings_form import changed_settings, settings_view
 from webui.state import PageContext
-from webui.assets import asset
 from webui.stream import Outbox, Receive, Send, send_outbox
 from webui.views import conversation_view, listing_view, machine_view, status_view, turn_view
 
@@ -74,13 +74,13 @@ class Routes:
     async def _static(self, request: Request) -> Response:
         return asset(request.path_params["name"])
 
-    async def _events(self, request: Request) -> Response:
+    async def _events(self, _: Request) -> Response:
         if not self._attached:
             self._attached = True
             self._hub.attach(self._context.lifecycle)
         return _Events(self._hub, {"status": status_view(self._context.lifecycle.status())})
 
-    async def _machine(self, request: Request) -> Response:
+    async def _machine(self, _: Request) -> Response:
         status = self._context.lifecycle.status()
         log = await asyncio.to_thread(self._context.lifecycle.log_tail)
         return JSONResponse(machine_view(self._context, status, log))
@@ -92,12 +92,12 @@ class Routes:
         self._context.lifecycle.start(speculative=wanted)
         return JSONResponse({})
 
-    async def _quit(self, request: Request) -> Response:
+    async def _quit(self, _: Request) -> Response:
         # The answer must reach the browser before the server goes away.
         asyncio.get_running_loop().call_later(0.3, self._quit_page)
         return JSONResponse({})
 
-    async def _settings(self, request: Request) -> Response:
+    async def _settings(self, _: Request) -> Response:
         return JSONResponse(settings_view(await self._book.settings()))
 
     async def _save_settings(self, request: Request) -> Response:
@@ -106,7 +106,7 @@ class Routes:
         await self._book.save_settings(settings)
         return JSONResponse(settings_view(settings))
 
-    async def _list(self, request: Request) -> Response:
+    async def _list(self, _: Request) -> Response:
         return JSONResponse(listing_view(await self._book.listing()))
 
     async def _load(self, request: Request) -> Response:
@@ -219,7 +219,7 @@ class _Chat(Response):
         super().__init__()
         self._of = (routes, conversation, ask)
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, _scope: Any, receive: Any, send: Any) -> None:
         routes, conversation, ask = self._of
         await routes.stream(conversation, ask, receive, send)
 
@@ -230,7 +230,7 @@ class _Events(Response):
         self._hub = hub
         self._first = first
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, _scope: Any, receive: Any, send: Any) -> None:
         outbox = Outbox()
         outbox.put(self._first)
         listener = asyncio.ensure_future(self._listen(outbox))

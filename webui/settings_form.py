@@ -53,7 +53,9 @@ def changed_settings(before: ChatSettings, changes: Mapping[str, Any]) -> ChatSe
             good[name] = value
         elif name == "system_prompt":
             if not isinstance(value, str) or len(value) > LONGEST_SYSTEM_PROMPT:
-                raise BadInput(f"The system prompt is longer than {LONGEST_SYSTEM_PROMPT:,} characters.", "Shorten it.")
+                raise BadInput(
+                    f"The system prompt is longer than {LONGEST_SYSTEM_PROMPT:,} characters.", "Shorten it."
+                )
             good[name] = value
         else:
             raise BadInput(f"There is no setting named {name!r}.", "Reload the page.")

@@ -104,7 +104,11 @@ def _speculation(status: Status) -> dict[str, Any]:
         }
     on = plan.spec_type != "none"
     drafter = plan.resolved.drafter
-    label = f"{plan.spec_type.removeprefix('draft-')}{f' {plan.draft_max}' if plan.draft_max else ''}" if on else ""
+    label = (
+        f"{plan.spec_type.removeprefix('draft-')}{f' {plan.draft_max}' if plan.draft_max else ''}"
+        if on
+        else ""
+    )
     why = plan.resolved.drafter_why if drafter is None else plan.speculation_why
     return {"on": on, "possible": on or drafter is not None, "why": why, "costs": COSTS, "label": label}
 
@@ -125,7 +129,11 @@ def machine_view(context: PageContext, status: Status, log: str) -> dict[str, An
 def _plan(plan: LaunchPlan) -> dict[str, Any]:
     resolved = plan.resolved
     rows = [
-        {"name": "Engine", "value": f"{resolved.engine.kind} {resolved.engine.version}", "source": resolved.engine.why},
+        {
+            "name": "Engine",
+            "value": f"{resolved.engine.kind} {resolved.engine.version}",
+            "source": resolved.engine.why,
+        },
         {"name": "Target", "value": resolved.target.label, "source": resolved.target.path},
         {
             "name": "Drafter",

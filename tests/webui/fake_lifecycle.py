@@ -34,7 +34,9 @@ class FakeLifecycle(Lifecycle):
         self.error: LauncherError | None = None
         self._lock = asyncio.Lock()
         self._listeners: list[Callable[[Status], None]] = []
-        self._state = Status(phase, "Ready.", self.plan, self.plan.speculation_requested, log_path="engine.log")
+        self._state = Status(
+            phase, "Ready.", self.plan, self.plan.speculation_requested, log_path="engine.log"
+        )
 
     def status(self) -> Status:
         return self._state
@@ -68,7 +70,7 @@ class FakeLifecycle(Lifecycle):
                 self.become(busy_with="")
 
     def log_tail(self, lines: int = 200) -> str:
-        return "main: server is listening\nsrv  log: <b>one line</b>"
+        return "\n".join(["main: server is listening", "srv  log: <b>one line</b>"][-lines:])
 
     def close(self) -> None:
         self._listeners.clear()

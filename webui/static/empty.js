@@ -3,12 +3,14 @@ import { $, el } from "./dom.js";
 import { on, state } from "./state.js";
 import { send } from "./chat.js";
 
+// Each calls for another of the practice pair's texts.
 const PRACTICE = [
   ["Code", "Implement quicksort in Python."],
   ["Story", "Tell me a story about a lighthouse."],
-  ["Thinking", "Think: how many weighings find the odd coin?"],
-  ["Table and maths", "Show a table and a formula."],
-  ["Long", "Give me a long answer."],
+  ["Thinking", "Think step by step: how long does a box of matches last?"],
+  ["Table and maths", "Prove the formula for the sum of squares."],
+  ["Long", "Write a long guide."],
+  ["Anything else", "Hello! What are you?"],
 ];
 const REAL = [
   ["Code", "Write a Python function that merges overlapping intervals, with tests."],
