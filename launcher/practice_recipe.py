@@ -100,13 +100,14 @@ class Expected:
     """What llama-server counts for one answer: ``draft_n`` proposed, ``draft_n_accepted`` kept.
 
     ``predicted_n`` counts all tokens written, the one that ends the text included. ``acceptance`` is
-    None when nothing is drafted.
+    None when nothing is drafted. ``blocks`` has (drafted, accepted) for each verify block.
     """
 
     draft_n: int
     draft_n_accepted: int
     acceptance: float | None
     predicted_n: int
+    blocks: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
 
 def known_text(kind: str) -> str:
@@ -154,21 +155,21 @@ def expected_acceptance(
     length = min(block_size, n_max) if n_max is not None else block_size
     total = len(script) + 1
     limit = total if max_tokens is None else min(total, max_tokens)
-    drafted = accepted = 0
+    blocks: list[tuple[int, int]] = []
     written, last = 1, script[0]
     while written < limit:
         room = length if max_tokens is None else min(length, max_tokens - written - 1)
         kept = 0
         if room > 0:
-            drafted += room
             while kept < room and recipe.guess[last] == recipe.successor[last]:
                 last = recipe.guess[last]
                 kept += 1
-            accepted += kept
+            blocks.append((room, kept))
         last = recipe.successor[last]
         written += kept + 1
+    drafted, accepted = (sum(block[i] for block in blocks) for i in (0, 1))
     share = accepted / drafted if drafted else None
-    return Expected(drafted, accepted, share, min(written, limit))
+    return Expected(drafted, accepted, share, min(written, limit), tuple(blocks))
 
 
 def full_agreement(agreement: Mapping[str, float] | None) -> dict[str, float]:

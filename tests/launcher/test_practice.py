@@ -136,18 +136,50 @@ def test_bad_agreement_is_refused() -> None:
 # -- acceptance
 
 
-# Counted by llama-server b11434 at temperature 0, max_tokens None first: (draft_n, draft_n_accepted).
-MEASURED = {
-    "code": {None: (320, 263)},
-}
+# Counted by llama-server b11434 at temperature 0: kind, --spec-draft-n-max, max_tokens, then draft_n,
+# draft_n_accepted and predicted_n of its timings.
+MEASURED = [
+    ("code", 4, None, 320, 262, 343),
+    ("code", 4, 50, 48, 36, 50),
+    ("code", 4, 51, 49, 37, 51),
+    ("prose", 4, None, 664, 189, 356),
+    ("prose", 4, 50, 96, 23, 50),
+    ("prose", 4, 51, 99, 23, 51),
+    ("thinking", 4, None, 348, 172, 260),
+    ("thinking", 4, 50, 67, 32, 50),
+    ("thinking", 4, 51, 68, 33, 51),
+    ("long", 4, None, 2592, 1533, 2182),
+    ("long", 4, 50, 56, 34, 50),
+    ("long", 4, 51, 57, 35, 51),
+    ("maths", 4, None, 204, 134, 186),
+    ("maths", 4, 50, 50, 36, 50),
+    ("maths", 4, 51, 51, 36, 51),
+    ("chat", 4, None, 256, 102, 167),
+    ("chat", 4, 50, 64, 32, 50),
+    ("chat", 4, 51, 65, 33, 51),
+    ("rewrite", 4, None, 96, 89, 114),
+    ("rewrite", 4, 50, 40, 38, 50),
+    ("rewrite", 4, 51, 41, 39, 51),
+    ("code", 1, 33, 16, 16, 33),
+    ("prose", 1, 33, 21, 10, 33),
+    ("code", 2, 33, 22, 21, 33),
+    ("prose", 2, 33, 34, 14, 33),
+    ("code", 3, 33, 25, 23, 33),
+    ("prose", 3, 33, 47, 15, 33),
+    ("code", 7, 33, 28, 24, 33),
+    ("prose", 7, 33, 61, 15, 33),
+]
 
 
-def test_expected_acceptance_is_what_the_engine_counted() -> None:
-    for kind, counts in MEASURED.items():
-        for max_tokens, (drafted, accepted) in counts.items():
-            expected = expected_acceptance(kind, max_tokens=max_tokens)
-            assert (expected.draft_n, expected.draft_n_accepted) == (drafted, accepted)
-            assert expected.acceptance == accepted / drafted
+@pytest.mark.parametrize(("kind", "n_max", "max_tokens", "drafted", "accepted", "written"), MEASURED)
+def test_expected_acceptance_is_what_the_engine_counted(
+    kind: str, n_max: int, max_tokens: int | None, drafted: int, accepted: int, written: int
+) -> None:
+    expected = expected_acceptance(kind, n_max=n_max, max_tokens=max_tokens)
+    assert (expected.draft_n, expected.draft_n_accepted) == (drafted, accepted)
+    assert expected.predicted_n == written
+    assert expected.acceptance == accepted / drafted
+    assert expected.draft_n == sum(block for block, _ in expected.blocks)
 
 
 def test_acceptance_of_a_drafter_that_always_or_never_agrees() -> None:
@@ -165,6 +197,7 @@ def test_acceptance_when_the_answer_is_cut() -> None:
     cut = expected_acceptance("prose", agreement={"prose": 0.0}, max_tokens=7)
     # One token from the prompt, then drafts of 4, 4, 3, 2, 1 and, with one token left, none.
     assert (cut.draft_n, cut.draft_n_accepted, cut.predicted_n) == (14, 0, 7)
+    assert cut.blocks == ((4, 0), (4, 0), (3, 0), (2, 0), (1, 0))
     for few in (1, 2):
         nothing = expected_acceptance("code", max_tokens=few)
         assert (nothing.draft_n, nothing.acceptance, nothing.predicted_n) == (0, None, few)
