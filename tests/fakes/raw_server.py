@@ -10,13 +10,16 @@ import threading
 class RawServer:
     """``answer`` is sent in pieces of ``size`` bytes; None: the connection is accepted and nothing is said.
 
-    ``reset`` ends connections with a reset instead of a proper close.
+    ``reset`` ends connections with a reset instead of a proper close; ``hold`` leaves them open.
     """
 
-    def __init__(self, answer: bytes | None, *, size: int = 1 << 16, reset: bool = False) -> None:
+    def __init__(
+        self, answer: bytes | None, *, size: int = 1 << 16, reset: bool = False, hold: bool = False
+    ) -> None:
         self._answer = answer
         self._size = size
         self._reset = reset
+        self._hold = hold
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
         self.requests: list[bytes] = []
@@ -49,4 +52,5 @@ class RawServer:
                 connection.sendall(self._answer[at : at + self._size])
             if self._reset:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            connection.close()
+            if not self._hold:
+                connection.close()

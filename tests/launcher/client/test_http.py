@@ -302,8 +302,11 @@ def test_tokens_are_shown_as_they_come() -> None:
             ]
 
         seen = asyncio.run(arrivals())
-    assert seen[-1] - seen[0] > 0.5
-    assert max(later - sooner for sooner, later in pairwise(seen)) < 0.3
+    gaps = [later - sooner for sooner, later in pairwise(seen)]
+    assert sum(gaps) > 0.5
+    assert max(gaps) < 0.3
+    # Sent 10 ms apart, they are read in small lots: that is what keeps the processor free.
+    assert sum(gap < 0.003 for gap in gaps) > len(gaps) * 0.4
 
 
 def test_running_figures_come_between() -> None:

@@ -51,8 +51,15 @@ def test_every_framing(answer: bytes, size: int) -> None:
 
 
 def test_no_body() -> None:
-    with RawServer(b"HTTP/1.1 204 No Content\r\n\r\n") as server:
+    with RawServer(b"HTTP/1.1 204 No Content\r\n\r\n", hold=True) as server:
         assert get(server.url).status_code == 204
+
+
+def test_the_end_of_an_answer_is_not_the_end_of_the_connection() -> None:
+    with RawServer(OK + b"Content-Length: 2\r\n\r\nab", hold=True) as server:
+        assert get(server.url).content == b"ab"
+    with RawServer(OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", hold=True) as server:
+        assert get(server.url).content == b"a"
 
 
 @pytest.mark.parametrize(
