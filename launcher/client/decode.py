@@ -54,7 +54,7 @@ class ChunkDecoder:
         """Events of one parsed chunk. Raises ContextFull when the engine says that the prompt is too long."""
         if self.over or not isinstance(chunk, dict):
             return []
-        if "error" in chunk:
+        if chunk.get("error"):
             return self._error(chunk, now)
         events: list[Event] = []
         progress = chunk.get("prompt_progress")

@@ -76,7 +76,8 @@ class Block:
 class Timings:
     """Figures of one answer. Speeds in tokens a second, times in seconds; None: unknown.
 
-    ``draft_n`` is None when nothing was drafted: then there is no acceptance, not one of zero.
+    ``prompt_tokens`` counts the whole prompt, the ``cached_tokens`` of it included; the prompt's speed is that
+    of the others. ``draft_n`` is None when nothing was drafted: then there is no acceptance, not one of zero.
     ``measured_by`` is "server", or "client" when the engine gave none and we measured
     from the first to the last token ourselves.
     """
