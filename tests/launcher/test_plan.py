@@ -142,3 +142,17 @@ def test_practice_leaves_a_core_to_the_page_where_there_are_two(
 ) -> None:
     made = plan({}, replace(resolved(), practice=practice), replace(MACHINE, cores=cores))
     assert value(made, "-t") == threads
+
+
+@pytest.mark.parametrize(
+    ("kind", "system", "batch"),
+    [
+        ("embedded", "Linux", "256"),
+        ("built", "Windows", "256"),
+        ("built", "Darwin", None),
+        ("own", "Linux", None),
+    ],
+)
+def test_prompts_are_read_in_small_steps_on_the_processor(kind: str, system: str, batch: str | None) -> None:
+    made = plan({}, resolved(engine=replace(ENGINE, kind=kind)), replace(MACHINE, system=system))
+    assert value(made, "-b") == batch
