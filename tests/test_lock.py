@@ -51,7 +51,9 @@ def test_every_package_is_hashed_and_no_index_is_named() -> None:
 
 def test_the_lock_is_for_the_oldest_python_that_is_allowed() -> None:
     oldest = PROJECT["project"]["requires-python"].removeprefix(">=")
-    assert PROJECT["tool"]["uv"]["pip"]["python-version"] == oldest
+    command = "uv pip compile pyproject.toml --universal --python-version {} --all-extras --generate-hashes"
+    assert command.format(oldest) in LOCK.splitlines()[1]
+    assert command.format(oldest) in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert f"sys.version_info < ({oldest.replace('.', ', ')})" in (ROOT / "scripts/env_probe.py").read_text()
 
 
