@@ -17,7 +17,7 @@ import pytest
 
 from launcher.client.events import ChatRequest, Finished, Message
 from launcher.errors import EngineDied, LauncherError
-from launcher.lifecycle import Lifecycle, Status
+from launcher.lifecycle import Lifecycle, Status, Workshop
 from launcher.plan import LaunchPlan
 from launcher.supervise.server import Server
 from tests.conftest import wait_until
@@ -32,14 +32,14 @@ def make(tmp_path: Path) -> Iterator[Make]:
     """Makes a Lifecycle on a program; every engine is gone at the end."""
     made: list[Lifecycle] = []
 
-    def lifecycle(program: Path) -> Lifecycle:
+    def lifecycle(program: Path, *, keep: bool = True) -> Lifecycle:
         def prepare(speculative: bool | None) -> LaunchPlan:
             return plan_for(program, speculative=bool(speculative))
 
         def serve(plan: LaunchPlan) -> Server:
             return Server(plan, tmp_path / "logs", tmp_path / "run", dict(os.environ))
 
-        made.append(Lifecycle(prepare, serve))
+        made.append(Lifecycle(prepare, serve, lambda *_: keep))
         return made[-1]
 
     yield lifecycle
@@ -170,7 +170,9 @@ def test_death_at_rest_is_noticed_and_the_next_message_works(make: Make, engine:
     assert isinstance(asyncio.run(answer(owner))[-1], Finished)
 
 
-def test_an_engine_that_dies_while_loading_is_reported_at_once_with_its_log(make: Make, tmp_path: Path) -> None:
+def test_an_engine_that_dies_while_loading_is_reported_at_once_with_its_log(
+    make: Make, tmp_path: Path
+) -> None:
     owner = make(script(tmp_path, "echo 'error: failed to load model' >&2; exit 3"))
     with pytest.raises(EngineDied, match=r"exit code 3.*failed to load model") as caught:
         asyncio.run(answer(owner))
@@ -193,6 +195,50 @@ def test_closing_while_it_loads_ends_the_child(make: Make, tmp_path: Path) -> No
     closer.join(10)
     assert not closer.is_alive()
     assert owner.status().phase == "stopped"
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_workshop_lends_every_engine_and_gives_the_chat_its_own_back(
+    make: Make, engine: Path, keep: bool
+) -> None:
+    owner = make(engine, keep=keep)
+    owner.start(False)
+    chat = ready(owner)
+    plain, drafting = plan_for(engine), plan_for(engine, speculative=True)
+
+    async def one(workshop: Workshop, plan: LaunchPlan) -> Finished:
+        lease = await workshop.engine(plan)
+        request = ChatRequest((Message("user", "hello"),), max_tokens=40)
+        last = [event async for event in lease.client.chat(request)][-1]
+        assert isinstance(last, Finished)
+        return last
+
+    async def scene() -> None:
+        async with owner.workshop("race") as workshop:
+            waiting = asyncio.create_task(answer(owner))
+            assert (await one(workshop, plain)).timings.draft_n is None
+            assert (await one(workshop, drafting)).timings.draft_n
+            assert workshop.loaded() == (2 if keep else 1)
+            assert owner.status().busy_with == "race"
+            assert not waiting.done()
+        assert isinstance((await waiting)[-1], Finished)
+
+    asyncio.run(scene())
+    assert owner.status().plan == plain
+    assert (owner.status().pid == chat.pid) == keep, "the chat's engine is reused when it could stay"
+
+
+def test_a_workshop_that_is_given_up_leaves_a_working_chat(make: Make, engine: Path, tmp_path: Path) -> None:
+    owner = make(engine)
+    broken = plan_for(script(tmp_path, "exit 1"))
+
+    async def scene() -> None:
+        with pytest.raises(EngineDied):
+            async with owner.workshop("race") as workshop:
+                await workshop.engine(broken)
+        assert isinstance((await answer(owner))[-1], Finished)
+
+    asyncio.run(scene())
 
 
 @pytest.mark.system("linux")
