@@ -13,7 +13,9 @@ from webui.state import PageContext
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["Page", "PageContext", "create_app", "gradio_environment", "serve"]
+    import uvicorn
+
+__all__ = ["Page", "PageContext", "create_app", "gradio_environment", "make_server", "serve"]
 
 
 class Page:
@@ -91,6 +93,12 @@ def serve(
     ``started`` is called once the port answers. ``sockets`` may hand over one that is already bound. Raises
     OSError when the port is taken.
     """
+    listening = sockets or [_bind(context.host, context.port)]
+    make_server(context, started).run(sockets=listening)
+
+
+def make_server(context: PageContext, started: Callable[[], None] | None = None) -> uvicorn.Server:
+    """The server of ``create_app``'s page, not running yet. ``should_exit`` ends it."""
     import uvicorn
 
     page = create_app(context)
@@ -102,6 +110,7 @@ def serve(
                 started()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # Streams that wait for news would hold the server up.
             page.close()
             await super().shutdown(sockets)
 
@@ -127,4 +136,12 @@ def serve(
         server.should_exit = True
 
     page.quit = leave
-    server.run(sockets=sockets)
+    return server
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Done here and not by the server, which would end the whole process on failure."""
+    import socket
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)

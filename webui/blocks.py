@@ -44,7 +44,7 @@ class Blocks:
         self._list = False  # the tail is a list
         self._ops: list[Op] = []
         self._drawn = ""
-        self._drawn_at = 0.0
+        self._drawn_at = float("-inf")
 
     def feed(self, piece: str) -> None:
         """More of the answer."""

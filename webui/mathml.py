@@ -9,24 +9,25 @@ from xml.etree.ElementTree import Element
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 LONGEST = 5_000  # characters; a formula longer than this is shown as source
 
 # Everything the converter makes is MathML Core or presentational; what else may come out of hostile
 # source (links, styles, actions) is dropped and only its content kept.
-_TAGS = frozenset(
-    (
-        "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover "
-        "mmultiscripts mprescripts none mtable mtr mtd mlabeledtr mstyle mpadded mphantom menclose merror "
-        "mfenced semantics"
-    ).split()  # noqa: SIM905 - a list of words is easier to read so
+_TAGS = _words(
+    "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot msub msup msubsup munder mover "
+    "munderover mmultiscripts mprescripts none mtable mtr mtd mlabeledtr mstyle mpadded mphantom "
+    "menclose merror mfenced semantics"
 )
-_ATTRIBUTES = frozenset(
-    (
-        "display displaystyle scriptlevel mathvariant mathsize stretchy fence separator form lspace rspace "
-        "movablelimits accent accentunder linethickness largeop symmetric minsize maxsize width height "
-        "depth voffset columnalign rowspacing columnspacing columnlines rowlines frame notation open close "
-        "separators columnspan rowspan align"
-    ).split()  # noqa: SIM905 - a list of words is easier to read so
+_ATTRIBUTES = _words(
+    "display displaystyle scriptlevel mathvariant mathsize stretchy fence separator form lspace "
+    "rspace movablelimits accent accentunder linethickness largeop symmetric minsize maxsize "
+    "width height depth voffset columnalign rowspacing columnspacing columnlines rowlines frame "
+    "notation open close separators columnspan rowspan align"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _LINKS = ("http://", "https://", "mailto:")
+_DOLLARS = re.compile(
+    r"\$\$(?P<double>(?:[^$\\]|\\.){1,5000}?)\$\$|\$(?P<single>(?![\s$])(?:[^$\\\n]|\\.|\n(?!\n)){1,2000}?)(?<!\s)\$(?!\w)",
+    re.DOTALL,
+)
+_PRICE = re.compile(r"\d[\d.,]*[^\\]*\s[A-Za-z]{2,}[^\\]*$")  # "5 and 6": an amount and words
 _HIGHLIGHT_UP_TO = 60_000  # characters of one code block; a longer one is shown without colours
 
 
@@ -74,14 +80,31 @@ def _parser() -> MarkdownIt:
 
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "breaks": True})
     parser.enable(["table", "strikethrough"])
-    # A dollar sign beside a space or a digit is a price, not a formula.
     dollarmath_plugin(parser, allow_space=False, allow_digits=False, allow_labels=False, double_inline=True)
+    parser.inline.ruler.at("math_inline", _dollar_math)
     parser.inline.ruler.before("escape", "bracket_math", _bracket_math)
     parser.block.ruler.before("fence", "bracket_math_block", _bracket_math_block, {"alt": ["paragraph"]})
     parser.validateLink = lambda url: url.strip().lower().startswith(_LINKS)  # type: ignore[method-assign]
     for name, rule in _RULES.items():
         parser.add_render_rule(name, rule)
     return parser
+
+
+def _dollar_math(state: StateInline, silent: bool) -> bool:
+    """``$…$`` and ``$$…$$`` inside a line of text, but not prices: neither side stands at a word or a blank."""
+    found = _DOLLARS.match(state.src, state.pos)
+    before = state.src[state.pos - 1] if state.pos else " "
+    if found is None or before.isalnum() or before in "$\\":
+        return False
+    source = found["double"] or found["single"]
+    if _PRICE.match(source) and not found["double"]:
+        return False
+    if not silent:
+        token = state.push("math_inline_double" if found["double"] else "math_inline", "math", 0)
+        token.content = source
+        token.markup = "$$" if found["double"] else "$"
+    state.pos = found.end()
+    return True
 
 
 def _bracket_math(state: StateInline, silent: bool) -> bool:
