@@ -6,15 +6,22 @@ here=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0" 2>/dev/null || print
 prepare embedded build test
 cd "$root"
 failed=''
-check() { "$@" || failed="$failed $(basename -- "$1")"; }
-check "$venv/bin/ruff" check
-check "$venv/bin/ruff" format --check
-check "$venv/bin/mypy"
+check() {
+    name=$1
+    shift
+    "$@" || failed="$failed, $name"
+}
+check "ruff check" "$venv/bin/ruff" check
+check "ruff format" "$venv/bin/ruff" format --check
+check mypy "$venv/bin/mypy"
 shellcheck=$venv/bin/shellcheck
 [ -x "$shellcheck" ] || shellcheck=$(command -v shellcheck) || shellcheck=''
 if [ -n "$shellcheck" ]; then
-    check "$shellcheck" -x -P SCRIPTDIR scripts/*.sh .ci/run
+    check shellcheck "$shellcheck" -x -P SCRIPTDIR scripts/*.sh .ci/run
 else
     say "shellcheck is not on this machine: the shell scripts were not checked."
 fi
-[ -z "$failed" ] || { say "Not clean:$failed"; exit 1; }
+if [ -n "$failed" ]; then
+    say "Not clean: ${failed#, }"
+    exit 1
+fi
