@@ -55,7 +55,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     taken: dict[str, list[tuple[float, float]]] = {"empty": [], "bonsai": []}
-    starts: list[tuple[str, Callable[[], tuple[float, float]]]] = [("empty", empty_page), ("bonsai", bonsai_page)]
+    starts: list[tuple[str, Callable[[], tuple[float, float]]]] = [
+        ("empty", empty_page),
+        ("bonsai", bonsai_page),
+    ]
     for index in range(rounds + 1):
         for name, start in starts if index % 2 else reversed(starts):
             result = start()

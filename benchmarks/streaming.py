@@ -3,8 +3,8 @@
     python -m benchmarks.streaming [--quick] [--chromium /usr/bin/chromium]
 
 A producer on loopback streams at an exact rate in llama-server's own protocol; the whole product runs on
-it (BONSAI_LLAMA_SERVER). A real browser shows the page; a MutationObserver notes when the first and the
-last piece of the answer became part of it. Every figure is a ratio or a difference within one run.
+it (BONSAI_LLAMA_SERVER). A real browser shows the page; a MutationObserver notes when the last piece of
+the answer became part of it. Every figure is a ratio or a difference within one run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,24 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from benchmarks.common import child, cpu_seconds, free_port, get, get_json, machine, processes_with, table, wait
+from benchmarks.common import (
+    child,
+    cpu_seconds,
+    free_port,
+    get,
+    get_json,
+    machine,
+    processes_with,
+    table,
+    wait,
+)
 from launcher.store import Store, Turn
 from tests.fakes import paced_engine
 
@@ -32,15 +42,13 @@ RATE = 200.0
 OBSERVE = """
 (selector) => {
   const clock = () => performance.timeOrigin + performance.now();
-  window.seen = {first: null, last: null, updates: 0};
+  window.seen = {last: null, updates: 0};
   new MutationObserver((changes) => {
     for (const change of changes) {
       const node = change.target.nodeType === 3 ? change.target.parentElement : change.target;
       if (!node || !node.closest || !node.closest(selector)) continue;
       if (![...change.addedNodes].some((n) => n.textContent.trim()) && change.type !== "characterData") continue;
-      const now = clock();
-      window.seen.first ??= now;
-      window.seen.last = now;
+      window.seen.last = clock();
       window.seen.updates += 1;
     }
   }).observe(document.body, {childList: true, characterData: true, subtree: true});
@@ -60,8 +68,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """``visible`` is a share of the producer's rate, ``behind_s`` the delay of the last piece,
-    processor times are in seconds a pane."""
+    """``visible`` is the share of the producer's rate that is seen, from its first token to the last one on
+    the page; ``behind_s`` the delay of the last piece; processor times are in seconds a pane."""
 
     case: Case
     visible: float
@@ -73,8 +81,14 @@ class Result:
 
 def history_messages(count: int) -> list[dict[str, str]]:
     """``count`` messages of about 200 tokens with Markdown in them."""
-    text = "A paragraph with **bold** words and `code`.\n\n```python\nfor i in range(10):\n    print(i)\n```\n\n" + "word " * 120
-    return [{"role": "assistant" if i % 2 else "user", "content": text if i % 2 else "question"} for i in range(count)]
+    text = (
+        "A paragraph with **bold** words and `code`.\n\n```python\nfor i in range(10):\n    print(i)\n```\n\n"
+        + "word " * 120
+    )
+    return [
+        {"role": "assistant" if i % 2 else "user", "content": text if i % 2 else "question"}
+        for i in range(count)
+    ]
 
 
 def save_history(home: Path, count: int) -> str | None:
@@ -86,8 +100,6 @@ def save_history(home: Path, count: int) -> str | None:
         Turn(id=f"t{i}", role=message["role"], content=message["content"], created=time.time(), ended="stop")
         for i, message in enumerate(history_messages(count))
     )
-    from dataclasses import replace
-
     return store.save(replace(store.new("History"), turns=turns)).id
 
 
@@ -130,7 +142,14 @@ def chatbot_pane(browser: BrowserContext, case: Case) -> Iterator[Pane]:
     engine = f"http://127.0.0.1:{engine_port}"
     producer = [sys.executable, "-m", "tests.fakes.paced_server", "--port", str(engine_port)]
     producer += ["--rate", str(RATE), "--tokens", str(case.tokens)]
-    argv = [sys.executable, "-m", "benchmarks.plain_chatbot", engine, str(port), json.dumps(history_messages(case.history))]
+    argv = [
+        sys.executable,
+        "-m",
+        "benchmarks.plain_chatbot",
+        engine,
+        str(port),
+        json.dumps(history_messages(case.history)),
+    ]
     with child(producer), child(argv, {"GRADIO_ANALYTICS_ENABLED": "False"}) as process:
         wait(lambda: get(f"http://127.0.0.1:{port}/")[0] == 200, 60, "the plain page")
         page = browser.new_page()
@@ -163,11 +182,19 @@ def run(browser: BrowserContext, profile: str, case: Case) -> Result:
         seconds = time.monotonic() - begun
         time.sleep(0.5)
         browser_cpu = cpu_seconds(browsers) - cpu
-        server_cpu = sum(cpu_seconds([pane.server]) - before for pane, before in zip(panes, servers, strict=True))
-        shares = [case.tokens / ((s["last"] - s["first"]) / 1000) / RATE for _, s in seen]
+        server_cpu = sum(
+            cpu_seconds([pane.server]) - before for pane, before in zip(panes, servers, strict=True)
+        )
+        sending = (case.tokens - 1) / RATE  # seconds from the producer's first token to its last
         behind = [s["last"] / 1000 - finished for finished, s in seen]
+        shares = [sending / (sending + max(0.0, late)) for late in behind]
         return Result(
-            case, sum(shares) / len(shares), max(behind), server_cpu / case.panes, browser_cpu / case.panes, seconds
+            case,
+            sum(shares) / len(shares),
+            max(behind),
+            server_cpu / case.panes,
+            browser_cpu / case.panes,
+            seconds,
         )
 
 
