@@ -17,7 +17,7 @@ import httpx
 UPDATE_S = 0.05
 
 
-def main(engine: str, port: int, history: list[dict[str, str]]) -> None:
+def main(engine: str, port: int, history: list[Any]) -> None:
     """Serve until killed."""
 
     async def answer(prompt: str, messages: list[Any]) -> AsyncIterator[list[Any]]:
@@ -27,7 +27,7 @@ def main(engine: str, port: int, history: list[dict[str, str]]) -> None:
         async def pump() -> None:
             nonlocal text, done
             async with (
-                httpx.AsyncClient(trust_env=False, timeout=None) as client,
+                httpx.AsyncClient(trust_env=False, timeout=600) as client,
                 client.stream("POST", f"{engine}/v1/chat/completions", json=body) as response,
             ):
                 async for line in response.aiter_lines():

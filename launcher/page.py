@@ -57,7 +57,9 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
         lifecycle.start()
         console.say(f"Bonsai Launcher {__version__}: {url}  (Ctrl+C ends it)")
         if password:
-            console.warn("Other machines can connect. HTTP is not encrypted: use it in a network that you trust.")
+            console.warn(
+                "Other machines can connect. HTTP is not encrypted: use it in a network that you trust."
+            )
             console.say(f"User bonsai, password (shown once): {password}")
         if browser:
             webbrowser.open(url)
@@ -65,7 +67,9 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     try:
         serve(context, started=started)
     except OSError as error:
-        raise PortTaken(f"Port {port} cannot be used: {error.strerror or error}.", "Try another BONSAI_UI_PORT.") from error
+        raise PortTaken(
+            f"Port {port} cannot be used: {error.strerror or error}.", "Try another BONSAI_UI_PORT."
+        ) from error
     finally:
         lifecycle.close()
 
@@ -73,5 +77,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
 def _notices(settings: Settings) -> tuple[str, ...]:
     if settings.model.asked:
         return settings.notices
-    practice = "BONSAI_MODEL is not set: this is the practice pair, with real speculation but no language model."
+    practice = (
+        "BONSAI_MODEL is not set: this is the practice pair, with real speculation but no language model."
+    )
     return (*settings.notices, practice)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -99,7 +98,7 @@ def test_plan_shows_the_flags_of_the_seeds(bonsai: Bonsai) -> None:
     assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
     argv = plan["argv"]
-    pairs = dict(zip(argv, argv[1:], strict=False))
+    pairs = dict(itertools.pairwise(argv))
     assert pairs["--spec-type"] == "draft-dspark"
     assert pairs["--spec-draft-n-max"] == "4"
     assert (pairs["-ngl"], pairs["-ngld"], pairs["-np"], pairs["-fa"]) == ("999", "999", "1", "on")
@@ -154,7 +153,15 @@ def test_serve_answers_the_curl_command_of_the_manual(
     wait_until(lambda: answers(port), 30, "the server to answer")
     body = json.dumps({"messages": [{"role": "user", "content": QUICKSORT}], "max_tokens": 400})
     done = subprocess.run(
-        ["curl", "-s", f"http://127.0.0.1:{port}/v1/chat/completions", "-H", "Content-Type: application/json", "-d", body],
+        [
+            "curl",
+            "-s",
+            f"http://127.0.0.1:{port}/v1/chat/completions",
+            "-H",
+            "Content-Type: application/json",
+            "-d",
+            body,
+        ],
         capture_output=True,
         text=True,
         check=True,
@@ -178,7 +185,9 @@ def test_serve_passes_arguments_on_and_ends_with_its_terminal(
     assert not answers(port)
 
 
-def test_serve_never_takes_another_port(bonsai: Bonsai, serving: Callable[..., subprocess.Popen[str]]) -> None:
+def test_serve_never_takes_another_port(
+    bonsai: Bonsai, serving: Callable[..., subprocess.Popen[str]]
+) -> None:
     port = free_port()
     serving("--port", str(port))
     wait_until(lambda: answers(port), 30, "the server to answer")
@@ -214,4 +223,4 @@ def test_ask_leaves_no_process_and_no_key_behind(bonsai: Bonsai, home: Path) -> 
     assert list((home / "run").iterdir()) == []
     time.sleep(0.2)
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert str(home) not in listing.replace(os.getcwd(), "")
+    assert str(home) not in listing

@@ -68,7 +68,7 @@ def test_files_that_are_no_model(bonsai: Bonsai, tmp_path: Path, pair_folder: Pa
     assert cut.stat().st_size == whole.stat().st_size // 2, "a person's file is left as it was"
 
 
-def test_drafter_of_another_model(bonsai: Bonsai, tmp_path: Path, pair_folder: Path) -> None:
+def test_drafter_of_another_model(bonsai: Bonsai, tmp_path: Path) -> None:
     other = ensure_pair(tmp_path, "medium").drafter
     done = bonsai("plan", env={"BONSAI_SPECULATIVE": "1", "BONSAI_DRAFTER": str(other)})
     refused(done, str(other), "768", "512")
@@ -117,7 +117,7 @@ def test_home_that_is_full(bonsai: Bonsai, home: Path) -> None:
     done = subprocess.run(
         [*bonsai.command, "ask", "hello"],
         env=bonsai.env(),
-        preexec_fn=limit,  # noqa: PLW1509 -- a single-threaded test process
+        preexec_fn=limit,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from launcher.store import ChatSettings, Conversation, Listing, Store
@@ -54,7 +53,9 @@ class Book:
 
     async def rename(self, conversation_id: str, title: str) -> Conversation:
         """Give it another title."""
-        return await self.change(conversation_id, lambda it: replace(it, title=title))
+        made = await self._run(lambda: self._store.rename(conversation_id, title))
+        self._changed(conversation_id)
+        return made
 
     async def delete(self, conversation_id: str) -> None:
         """Remove it for good."""

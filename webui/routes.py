@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -134,11 +137,10 @@ class Routes:
             raise BadInput("An export is markdown or json.")
         conversation = await self._book.load(request.path_params["id"])
         kind, ending = _DOWNLOADS[form]
-        name = "".join(c if c.isascii() and c.isalnum() else "-" for c in conversation.title)[:50].strip("-")
         return Response(
             await self._book.export(conversation.id, form),
             media_type=f"{kind}; charset=utf-8",
-            headers={"Content-Disposition": f'attachment; filename="{name or "conversation"}.{ending}"'},
+            headers={"Content-Disposition": _attachment(conversation.title, ending)},
         )
 
     async def _edit_text(self, request: Request) -> Response:
@@ -264,6 +266,13 @@ def _conversation(conversation: Conversation) -> Response:
     return JSONResponse(conversation_view(conversation))
 
 
+def _attachment(title: str, ending: str) -> str:
+    """A header that names the file after the conversation, plainly and with its own letters (RFC 6266)."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", title)[:60].strip("-") or "conversation"
+    own = " ".join(re.sub(r"[^\w\- ]+", " ", title).split())[:60] or "conversation"
+    return f"attachment; filename=\"{plain}.{ending}\"; filename*=UTF-8''{quote(f'{own}.{ending}')}"
+
+
 async def _body(request: Request) -> bytes:
     body = b""
     async for piece in request.stream():
@@ -274,8 +283,6 @@ async def _body(request: Request) -> bytes:
 
 
 async def _json(request: Request) -> dict[str, Any]:
-    import json
-
     try:
         value = json.loads(await _body(request))
     except (ValueError, RecursionError):

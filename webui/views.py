@@ -62,6 +62,7 @@ def listing_view(listing: Listing) -> dict[str, Any]:
     return {
         "conversations": [summary_view(it) for it in listing.conversations],
         "set_aside": list(listing.set_aside),
+        "unreadable": list(listing.unreadable),
     }
 
 

@@ -88,7 +88,10 @@ def test_tokens_of_the_drafter_are_told_apart(server: Server) -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 50])
 def test_a_cut_answer_counts_exactly(server: Server, most: int) -> None:
-    last, expected = asyncio.run(ask(server, PROMPTS["code"], most))[-1], expected_acceptance("code", max_tokens=most)
+    last, expected = (
+        asyncio.run(ask(server, PROMPTS["code"], most))[-1],
+        expected_acceptance("code", max_tokens=most),
+    )
     assert isinstance(last, Finished)
     assert last.reason == "length"
     assert last.timings.predicted_tokens == most

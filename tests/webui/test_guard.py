@@ -44,8 +44,16 @@ def test_our_own_names_are_taken(page: Running, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "http://127.0.0.1:1", "null", "https://127.0.0.1:{port}", "http://localhost:{port}", ""],
-)  # fmt: skip
+    "origin",
+    [
+        "https://evil.example",
+        "http://127.0.0.1:1",
+        "null",
+        "https://127.0.0.1:{port}",
+        "http://localhost:{port}",
+        "",
+    ],
+)
 @pytest.mark.parametrize("path", ["/", "/bonsai/conversations", "/bonsai/engine", "/gradio_api/queue/join"])
 def test_a_foreign_origin_is_refused_whatever_it_knows(page: Running, origin: str, path: str) -> None:
     headers = {"Origin": origin.format(port=page.port), "X-Bonsai-Token": TOKEN}
@@ -109,7 +117,11 @@ def test_the_page_hands_out_a_cookie_that_scripts_and_other_sites_cannot_use(pag
 def test_with_the_cookie_everything_works(page: Running) -> None:
     with page.client() as client:
         client.get("/")
-        assert client.get("/bonsai/conversations").json() == {"conversations": [], "set_aside": []}
+        assert client.get("/bonsai/conversations").json() == {
+            "conversations": [],
+            "set_aside": [],
+            "unreadable": [],
+        }
         assert client.put("/bonsai/settings", json={"temperature": 1}).json()["temperature"] == 1
         assert client.get("/config").status_code == 200
 
@@ -130,8 +142,14 @@ def test_every_answer_carries_the_security_headers(page: Running, path: str) -> 
 
 @pytest.mark.parametrize(
     ("auth", "status"),
-    [(None, 401), (("bonsai", "wrong"), 401), (("admin", "sesame"), 401), (("bonsai", ""), 401), (("bonsai", "sesame"), 200)],
-)  # fmt: skip
+    [
+        (None, 401),
+        (("bonsai", "wrong"), 401),
+        (("admin", "sesame"), 401),
+        (("bonsai", ""), 401),
+        (("bonsai", "sesame"), 200),
+    ],
+)
 def test_a_page_for_other_machines_wants_the_password(
     start_page: StartPage, auth: tuple[str, str] | None, status: int
 ) -> None:

@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 from webui.mathml import to_mathml
 from webui.render import code, markdown
 
-ALLOWED_TAGS = set(
-    ["p", "br", "a", "strong", "em", "s", "code", "pre", "div", "span", "button", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "table", "thead", "tbody", "tr", "th", "td", "math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup", "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom", "menclose", "merror", "mfenced", "mmultiscripts", "mprescripts", "none"]
+HTML_TAGS = (
+    "p br a strong em s code pre div span button h3 h4 h5 h6 ul ol li blockquote hr table thead "
+    "tbody tr th td math mrow mi mn mo ms mtext mspace mfrac msqrt mroot msub msup msubsup munder "
+    "mover munderover mtable mtr mtd mstyle mpadded mphantom menclose merror mfenced "
+    "mmultiscripts mprescripts none"
 )
+ALLOWED_TAGS = set(HTML_TAGS.split())
 
 
 class Inventory(HTMLParser):

@@ -5,7 +5,8 @@ import { $, button, el, icon } from "./dom.js";
 import { open } from "./chat.js";
 import { on, state } from "./state.js";
 
-let listing = { conversations: [], set_aside: [] };
+let listing = { conversations: [], set_aside: [], unreadable: [] };
+let told = "";
 
 async function refresh() {
   try {
@@ -17,6 +18,9 @@ async function refresh() {
   if (listing.set_aside.length) {
     toast(`Could not read ${listing.set_aside.join(", ")}: kept aside, the rest is here.`, "bad");
   }
+  const unreadable = listing.unreadable.join("\n");
+  if (unreadable && unreadable !== told) toast(unreadable, "bad");
+  told = unreadable;
   draw();
 }
 
