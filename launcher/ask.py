@@ -103,7 +103,7 @@ def _announce(plan: LaunchPlan) -> None:
 async def _answer(lease: Lease, options: AskOptions, *, show: bool) -> tuple[Answer, Failed | None]:
     messages = [Message("system", options.system)] if options.system else []
     messages.append(Message("user", options.prompt))
-    prompt_tokens = await lease.client.count_tokens(messages)
+    prompt_tokens = await lease.client.count_tokens(tuple(messages), thinking=options.thinking)
     request = ChatRequest(
         messages=tuple(messages),
         max_tokens=budget(prompt_tokens, lease.plan.context, options.max_tokens),

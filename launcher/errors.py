@@ -1,23 +1,23 @@
 """Everything that can go wrong and is the person's business: one sentence, one remedy.
 
-    LauncherError
-    ├── BadInput            exit 2: something given to us is wrong
-    │   ├── SettingsError       a flag, BONSAI_* variable or line of config.toml
-    │   ├── PlanRefused         parts that cannot work together, or a value the model does not allow
-    │   └── PortTaken           a port asked for by name answers already
-    ├── FileProblem         exit 3: a file or folder on this machine
-    │   ├── GgufError           missing, truncated, foreign or hostile model file
-    │   ├── FolderError         data or cache folder: read-only, full, not a folder
-    │   └── StoreError          a conversation or measurement that cannot be read or written
-    ├── EngineProblem       exit 4: llama-server or what stands for it
-    │   ├── EngineMissing       none on this machine, or not the one asked for
-    │   ├── NotAnEngine         a program that is not a llama-server
-    │   ├── EngineDied          ended while loading or working; carries the log's last lines
-    │   └── BuildFailed         building from source
-    └── AnswerProblem       exit 5: the engine answered, but not with an answer
-        ├── EngineUnreachable   connection refused, cut or silent
-        ├── ServerRefused       an HTTP error with the server's own message
-        └── ContextFull         the conversation no longer fits
+LauncherError
+├── BadInput            exit 2: something given to us is wrong
+│   ├── SettingsError       a flag, BONSAI_* variable or line of config.toml
+│   ├── PlanRefused         parts that cannot work together, or a value the model does not allow
+│   └── PortTaken           a port asked for by name answers already
+├── FileProblem         exit 3: a file or folder on this machine
+│   ├── GgufError           missing, truncated, foreign or hostile model file
+│   ├── FolderError         data or cache folder: read-only, full, not a folder
+│   └── StoreError          a conversation or measurement that cannot be read or written
+├── EngineProblem       exit 4: llama-server or what stands for it
+│   ├── EngineMissing       none on this machine, or not the one asked for
+│   ├── NotAnEngine         a program that is not a llama-server
+│   ├── EngineDied          ended while loading or working; carries the log's last lines
+│   └── BuildFailed         building from source
+└── AnswerProblem       exit 5: the engine answered, but not with an answer
+    ├── EngineUnreachable   connection refused, cut or silent
+    ├── ServerRefused       an HTTP error with the server's own message
+    └── ContextFull         the conversation no longer fits
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     from webui.app import PageContext, gradio_environment, serve
     from webui.state import Row
 
-    os.environ.update(gradio_environment())  # read by gradio when it is imported
+    os.environ.update(gradio_environment(env))  # read by gradio when it is imported
     host = settings.host.value
     remote = host not in LOOPBACK
     port = ports.choose(

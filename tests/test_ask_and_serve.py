@@ -144,7 +144,6 @@ def answers(port: int) -> bool:
         return False
 
 
-@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 def test_serve_answers_the_curl_command_of_the_manual(
     serving: Callable[..., subprocess.Popen[str]], engine_env: dict[str, str]
 ) -> None:

@@ -152,7 +152,11 @@ class PacedServer:
         loading = time.monotonic() - self._born < self.config.loading_s
         path = request.path.partition("?")[0]
         wanted = f"Bearer {self.config.api_key}"
-        if self.config.api_key and path not in ("/health", "/paced") and request.headers.get("authorization") != wanted:
+        if (
+            self.config.api_key
+            and path not in ("/health", "/paced")
+            and request.headers.get("authorization") != wanted
+        ):
             status, body = 401, refusal_body(401, "Invalid API Key", "authentication_error")
         elif loading and path != "/paced":
             status, body = 503, refusal_body(503, "Loading model", "unavailable_error")
