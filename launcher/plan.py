@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from launcher.errors import PlanRefused
 from launcher.hardware.model import Machine
-from launcher.pair import misfit
+from launcher.methods import DSPARK, Method, Speculation, planned
 from launcher.resolved import Resolved
 from launcher.settings import Settings
 
@@ -47,7 +47,7 @@ class LaunchPlan:
     spec_type: str
     draft_max: int | None
     speculation_requested: bool
-    speculation_why: str
+    speculation_why: str = field(compare=False)
     reasons: tuple[Reason, ...] = field(compare=False)
     warnings: tuple[str, ...] = field(compare=False)
 
@@ -56,24 +56,22 @@ class LaunchPlan:
         return [*self.argv[:-1], str(port), *extra]
 
 
-@dataclass(frozen=True)
-class Speculation:
-    """What is drafted with, or None and why not."""
+def make_plan(
+    settings: Settings, machine: Machine, resolved: Resolved, method: Method | None = None
+) -> LaunchPlan:
+    """The plan that the settings ask for; with ``method`` the same one with exactly that way to draft.
 
-    draft_max: int | None
-    why: str
-    warnings: tuple[str, ...] = ()
-
-
-def make_plan(settings: Settings, machine: Machine, resolved: Resolved) -> LaunchPlan:
-    """Raises PlanRefused for parts that cannot work together and for values the model does not allow."""
+    Plans that differ by their method alone have the same batch, threads, context and slots, so their speeds can
+    be compared; they take any free port, since two of them may run at once. Raises PlanRefused for parts that
+    cannot work together and for values that the model does not allow.
+    """
     engine, target = resolved.engine, resolved.target
     if target.header.is_drafter:
         raise PlanRefused(
             f"{target.path} is a drafter (architecture {target.header.architecture}), not a model to chat with.",
             "Give the target's file as BONSAI_MODEL and this one as BONSAI_DRAFTER.",
         )
-    speculation = _speculation(settings, resolved)
+    speculation = planned(settings, resolved, method)
     context, context_why = _context(settings, target.header.context_length)
     layers, layers_why = _layers(settings)
 
@@ -85,12 +83,9 @@ def make_plan(settings: Settings, machine: Machine, resolved: Resolved) -> Launc
         reasons.append(Reason(" ".join(argv), why))
 
     add(_target_why(settings, resolved), "-m", target.path)
-    if speculation.draft_max is not None and resolved.drafter is not None:
-        add("drafter trained for exactly this target", "-md", resolved.drafter.path)
-        add(f"asked by {settings.speculative.source}", "--spec-type", "draft-dspark")
-        add(_draft_max_why(settings, resolved), "--spec-draft-n-max", str(speculation.draft_max))
-        add("the drafter goes where the target goes", "-ngld", str(layers))
-    else:
+    for why, *argv in _drafting(speculation, resolved, layers):
+        add(why, *argv)
+    if speculation.method.spec_type == "none":
         reasons.append(Reason("no drafter", speculation.why))
     add(layers_why, "-ngl", str(layers))
     add("flash attention: less memory and faster", "-fa", "on")
@@ -126,15 +121,30 @@ def make_plan(settings: Settings, machine: Machine, resolved: Resolved) -> Launc
         resolved=resolved,
         host=settings.host.value,
         port=settings.port.value,
-        port_asked=settings.port.asked,
+        port_asked=settings.port.asked and method is None,
         context=context,
-        spec_type="none" if speculation.draft_max is None else "draft-dspark",
-        draft_max=speculation.draft_max,
-        speculation_requested=settings.speculative.value,
+        spec_type=speculation.method.spec_type,
+        draft_max=speculation.method.draft_max,
+        speculation_requested=settings.speculative.value if method is None else method.spec_type != "none",
         speculation_why=speculation.why,
         reasons=tuple(reasons),
         warnings=tuple(warnings),
     )
+
+
+def _drafting(speculation: Speculation, resolved: Resolved, layers: int) -> Iterator[tuple[str, ...]]:
+    """The pieces of the command line that make it draft, each after its reason."""
+    spec_type, length = speculation.method.spec_type, speculation.method.draft_max
+    if speculation.with_drafter and resolved.drafter is not None:
+        dspark = spec_type == DSPARK
+        why = "drafter trained for exactly this target" if dspark else "the file that drafts"
+        yield why, "-md", resolved.drafter.path
+    if spec_type != "none":
+        yield speculation.why, "--spec-type", spec_type
+    if length is not None:
+        yield speculation.length_why, "--spec-draft-n-max", str(length)
+    if speculation.with_drafter:
+        yield "the drafter goes where the target goes", "-ngld", str(layers)
 
 
 def _target_why(settings: Settings, resolved: Resolved) -> str:
@@ -166,52 +176,3 @@ def _layers(settings: Settings) -> tuple[int, str]:
     if settings.ngl.value is not None:
         return settings.ngl.value, f"asked by {settings.ngl.source}"
     return ALL_LAYERS, "all layers on the GPU; without a GPU the engine uses the processor"
-
-
-def _speculation(settings: Settings, resolved: Resolved) -> Speculation:
-    """Whether to draft, how long, and why or why not."""
-    drafter, engine = resolved.drafter, resolved.engine
-    if not settings.speculative.value:
-        return Speculation(
-            None, "speculation is off until BONSAI_SPECULATIVE=1 or the page's switch asks for it"
-        )
-    if drafter is None:
-        why = f"speculation was asked for, but {resolved.drafter_why}"
-        return Speculation(None, why, (f"Running without speculation: {resolved.drafter_why}.",))
-    if drafter.header.architecture == "dspark" and engine.line in ("embedded", "mainline"):
-        raise PlanRefused(
-            f"The drafter {drafter.path} is of architecture dspark, which only the frozen Prism build loads, "
-            f"but the engine is {engine.kind} ({engine.line} llama.cpp).",
-            "Use a drafter converted to architecture dflash, or another engine with BONSAI_LLAMA_SERVER.",
-        )
-    problem = misfit(resolved.target.header, drafter.header)
-    if problem:
-        raise PlanRefused(
-            f"The drafter {drafter.path} does not fit the target {resolved.target.path}: {problem}",
-            "Use the drafter that was trained for this target, or set BONSAI_SPECULATIVE=0.",
-        )
-    if "draft-dspark" not in engine.spec_types:
-        why = f"this llama-server ({engine.version}) cannot do draft-dspark"
-        return Speculation(None, why, (f"Running without speculation: {why}.",))
-    return Speculation(
-        _draft_max(settings, drafter.header.block_size), f"asked by {settings.speculative.source}"
-    )
-
-
-def _draft_max(settings: Settings, block_size: int | None) -> int:
-    asked = settings.spec_nmax.value
-    if block_size is None:
-        raise PlanRefused("The drafter's file names no block size.", "It is damaged or of an unknown kind.")
-    if asked is not None and asked > block_size:
-        raise PlanRefused(
-            f"{settings.spec_nmax.source} asks for drafts of {asked} tokens, but the drafter's block holds {block_size}.",
-            f"Set it to a number from 1 to {block_size}, or leave it out.",
-        )
-    return asked if asked is not None else block_size
-
-
-def _draft_max_why(settings: Settings, resolved: Resolved) -> str:
-    size = resolved.drafter.header.block_size if resolved.drafter else None
-    if settings.spec_nmax.asked:
-        return f"asked by {settings.spec_nmax.source} (the drafter's block size is {size})"
-    return f"the drafter's block size, read from its file ({size})"
