@@ -253,3 +253,13 @@ def test_embedded_engine_has_what_the_table_has() -> None:
     assert "draft-dspark" in engine.spec_types
     assert engine.can("--spec-draft-n-max")
     assert not engine.can("--tools")
+
+
+def test_the_engine_that_we_build(built_engine: Path) -> None:
+    engine = engine_from_binary(built_engine, "built")
+    assert (engine.kind, engine.line) == ("built", "mainline")
+    assert "build 11434" in engine.version
+    assert (engine.flags, engine.spec_types) == parse_help(captured("help"))
+    speculative = built_engine.with_name(built_engine.name.replace("server", "speculative-simple"))
+    with pytest.raises(NotAnEngine, match="is not llama-server"):
+        engine_from_binary(speculative, "own")
