@@ -12,12 +12,13 @@ T = TypeVar("T")
 
 
 class Book:
-    """``changed`` is called on the event loop with a conversation's id after every change to it.
+    """``changed`` is called on the event loop with a conversation's id after every change to it, and with
+    whether it still exists.
 
     All methods raise StoreError. A change that has begun is finished even when its request is cancelled.
     """
 
-    def __init__(self, store: Store, changed: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, changed: Callable[[str, bool], None]) -> None:
         self._store = store
         self._changed = changed
         self._lock = asyncio.Lock()
@@ -34,7 +35,7 @@ class Book:
     async def begin(self, change: Callable[[Conversation], Conversation]) -> Conversation:
         """A new conversation, changed and saved."""
         made = await self._run(lambda: self._store.save(change(self._store.new())))
-        self._changed(made.id)
+        self._changed(made.id, True)
         return made
 
     async def change(
@@ -48,19 +49,19 @@ class Book:
             return before if after == before else self._store.save(after)
 
         made = await self._run(step)
-        self._changed(conversation_id)
+        self._changed(conversation_id, True)
         return made
 
     async def rename(self, conversation_id: str, title: str) -> Conversation:
         """Give it another title."""
         made = await self._run(lambda: self._store.rename(conversation_id, title))
-        self._changed(conversation_id)
+        self._changed(conversation_id, True)
         return made
 
     async def delete(self, conversation_id: str) -> None:
         """Remove it for good."""
         await self._run(lambda: self._store.delete(conversation_id))
-        self._changed(conversation_id)
+        self._changed(conversation_id, False)
 
     async def export(self, conversation_id: str, form: str) -> str:
         """The text of a ``markdown`` or ``json`` export."""
@@ -71,16 +72,22 @@ class Book:
     async def take_in(self, text: str) -> Conversation:
         """Import an exported conversation under a new id."""
         made = await self._run(lambda: self._store.import_json(text))
-        self._changed(made.id)
+        self._changed(made.id, True)
         return made
 
     async def settings(self) -> ChatSettings:
         """How answers are asked for."""
         return await self._run(self._store.chat_settings)
 
-    async def save_settings(self, settings: ChatSettings) -> None:
-        """Keep them for the next run as well."""
-        await self._run(lambda: self._store.save_chat_settings(settings))
+    async def change_settings(self, change: Callable[[ChatSettings], ChatSettings]) -> ChatSettings:
+        """Change and keep them as one step; ``change`` may raise LauncherError."""
+
+        def step() -> ChatSettings:
+            settings = change(self._store.chat_settings())
+            self._store.save_chat_settings(settings)
+            return settings
+
+        return await self._run(step)
 
     async def _run(self, step: Callable[[], T]) -> T:
         task = asyncio.ensure_future(self._locked(step))

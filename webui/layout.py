@@ -47,6 +47,7 @@ def _settings(gr: Any, blocks: Any) -> None:
             placeholder="None",
             lines=3,
             max_lines=10,
+            interactive=True,
             elem_id="b-set-system_prompt",
         ),
         "temperature": _slider(gr, "temperature", 0.05, "0 always takes the likeliest token.", 2),
@@ -61,9 +62,8 @@ def _settings(gr: Any, blocks: Any) -> None:
         ),
         "seed": _number(gr, "seed", "A fixed number repeats an answer. Automatic: a new one each time."),
     }
-    for name, field in fields.items():
-        # The scripts keep the value: no Python runs, no queue is involved.
-        field.input(fn=None, inputs=[field], js=f"(value) => {{ window.bonsai?.setting('{name}', value); }}")
+    # Changes are heard by the scripts, on the fields themselves: no Python runs, no queue is involved, and a
+    # pasted text, which Gradio's own input event misses, counts as well.
     names = list(fields)
     blocks.load(
         fn=None,
@@ -81,11 +81,19 @@ def _slider(gr: Any, name: str, step: float, info: str, high: float) -> Any:
         info=info,
         elem_id=f"b-set-{name}",
         buttons=[],
+        interactive=True,
     )
 
 
 def _number(gr: Any, name: str, info: str) -> Any:
     label = LIMITS[name].label.removeprefix("The ").capitalize()
     return gr.Number(
-        None, label=label, info=info, placeholder="Automatic", precision=0, minimum=0, elem_id=f"b-set-{name}"
+        None,
+        label=label,
+        info=info,
+        placeholder="Automatic",
+        precision=0,
+        minimum=0,
+        interactive=True,
+        elem_id=f"b-set-{name}",
     )

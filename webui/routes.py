@@ -40,7 +40,7 @@ class Routes:
         self._context = context
         self._quit_page = quit_page
         self._hub = Hub(status_view)
-        self._book = Book(context.store, lambda changed: self._hub.tell({"changed": changed}))
+        self._book = Book(context.store, self._changed)
         self._answers: dict[str, Answer] = {}
         self._attached = False
 
@@ -74,6 +74,9 @@ class Routes:
             answer.stop()
         self._hub.close()
 
+    def _changed(self, conversation_id: str, exists: bool) -> None:
+        self._hub.tell({"changed": conversation_id} if exists else {"gone": conversation_id})
+
     async def _static(self, request: Request) -> Response:
         return asset(request.path_params["name"])
 
@@ -105,8 +108,7 @@ class Routes:
 
     async def _save_settings(self, request: Request) -> Response:
         changes = await _json(request)
-        settings = changed_settings(await self._book.settings(), changes)
-        await self._book.save_settings(settings)
+        settings = await self._book.change_settings(lambda before: changed_settings(before, changes))
         return JSONResponse(settings_view(settings))
 
     async def _list(self, _: Request) -> Response:

@@ -65,7 +65,7 @@ def frames(outbox: Outbox) -> list[dict[str, Any]]:
 async def scene(folder: Path, **engine: Any) -> AsyncIterator[Scene]:
     async with PacedServer(PacedConfig(**engine)) as paced:
         store = Store(folder)
-        yield Scene(paced, FakeLifecycle(paced.url), store, Book(store, lambda _: None))
+        yield Scene(paced, FakeLifecycle(paced.url), store, Book(store, lambda *_: None))
 
 
 def play(folder: Path, act: Callable[[Scene], Awaitable[None]], **engine: Any) -> None:

@@ -189,7 +189,7 @@ def test_news_are_pushed(client: httpx.Client, page: Running) -> None:
         )
         made = page.store.save(replace(page.store.new("x"), turns=(Turn("u1", "user", "x", 0.0),)))
         client.delete(f"/bonsai/conversations/{made.id}")
-        wait_until(lambda: {"changed": made.id} in seen, 5, "the changed conversation")
+        wait_until(lambda: {"gone": made.id} in seen, 5, "the deleted conversation")
         page.lifecycle.become(phase="ready", message="Ready.")
 
 

@@ -265,14 +265,18 @@ export function start() {
     for (const run of state.runs) run.view.show();
     draw(true);
   });
+  on("gone", gone);
   on("changed", async (id) => {
     // Another tab changed what this one shows; while an answer runs here, its end brings the news.
     if (id === state.conversation?.id && !currentRun()) {
       const kept = await call("GET", `conversations/${id}`).catch(() => null);
-      if (!kept && state.conversation?.id === id) show(null);
-      else if (kept && state.conversation?.id === id && !currentRun() && differs(kept)) show(kept, true);
+      if (kept && state.conversation?.id === id && !currentRun() && differs(kept)) show(kept, true);
     }
   });
+}
+
+function gone(id) {
+  if (id === state.conversation?.id && !currentRun()) show(null);
 }
 
 function differs(kept) {

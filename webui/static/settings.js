@@ -30,10 +30,14 @@ export async function change(changes) {
 
 const waiting = new Map();
 
-// Called by the components whenever the person changes one.
-export function setting(name, value) {
+function edited(event) {
+  const field = event.target.closest("[id^='b-set-']");
+  if (!field) return;
+  const name = field.id.slice("b-set-".length);
+  const typed = event.target.value;
+  const value = event.target.tagName === "TEXTAREA" ? typed : typed === "" ? null : Number(typed);
   clearTimeout(waiting.get(name));
-  waiting.set(name, setTimeout(() => change({ [name]: value === "" && name !== "system_prompt" ? null : value }), QUIET));
+  waiting.set(name, setTimeout(() => change({ [name]: value }), QUIET));
 }
 
 function shown(open) {
@@ -61,6 +65,6 @@ export function start() {
       shown(false);
     }
   });
+  place.addEventListener("input", edited);
   on("settings-open", () => shown(true));
-  window.bonsai = { setting };
 }

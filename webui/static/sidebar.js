@@ -181,10 +181,12 @@ export function start() {
     draw();
   });
   let soon = 0;
-  on("changed", () => {
+  const later = () => {
     // Several changes at once are one look at the list.
     clearTimeout(soon);
     soon = setTimeout(refresh, 80);
-  });
+  };
+  on("changed", later);
+  on("gone", later);
   refresh();
 }

@@ -17,6 +17,7 @@ function connect() {
       tell("status");
     }
     if (news.changed) tell("changed", news.changed);
+    if (news.gone) tell("gone", news.gone);
   };
   source.onerror = () => {
     state.lost = true;
