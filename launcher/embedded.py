@@ -22,6 +22,7 @@ from launcher.embedded_values import SPEC_TYPES, FlagError
 
 SUBCOMMAND = "embedded-server"
 PARENT_CHECK_S = 0.5
+WITH_PARENT = "--exit-with-parent"
 # What llama-server takes for -np -1 (automatic).
 AUTO_SLOTS = 4
 
@@ -63,8 +64,10 @@ def supported_spec_types() -> frozenset[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Run the server until told to stop. ``argv``: llama-server's options. Returns the exit status."""
-    orphaned = _parent_watch()
+    """Run the server until told to stop. ``argv``: llama-server's options, and WITH_PARENT when it shall
+    end with the process that starts it. Returns the exit status."""
+    orphaned = _parent_watch() if WITH_PARENT in argv else lambda: False
+    argv = [word for word in argv if word != WITH_PARENT]
     if "--help" in argv or "-h" in argv:
         sys.stdout.write(help_text() + "\n")
         return 0

@@ -122,7 +122,9 @@ def installed(engines: Path) -> Path | None:
             file = folder / name
             if file.stat().st_size != facts["bytes"] or _sha256(file) != facts["sha256"]:
                 return None
-        whole = manifest["version"] == VERSION and set(TARGETS) <= set(manifest["targets"])
+        # A build uses this processor's instructions: on another one, in a shared home, it may crash.
+        same = manifest["version"] == VERSION and manifest["processor"] == processor()
+        whole = same and set(TARGETS) <= set(manifest["targets"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return folder if whole else None
@@ -233,6 +235,7 @@ def install(
     probe((str(server_binary(new)),))
     manifest = {
         "version": VERSION,
+        "processor": processor(),
         "targets": list(targets),
         **facts,
         "built": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -246,6 +249,16 @@ def install(
     new.rename(final)
     shutil.rmtree(old, ignore_errors=True)
     return final
+
+
+def processor() -> str:
+    """What tells processors with other instructions apart."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
+    return hashlib.sha256(flags.encode()).hexdigest()
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -87,6 +87,8 @@ def make_plan(
         add(why, *argv)
     if speculation.method.spec_type == "none":
         reasons.append(Reason("no drafter", speculation.why))
+        if engine.can("--spec-type"):
+            add("said aloud: a config.ini of llama.cpp could switch speculation on", "--spec-type", "none")
     add(layers_why, "-ngl", str(layers))
     add("flash attention: less memory and faster", "-fa", "on")
     add(context_why, "-c", str(context))

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 
 from launcher.child_env import clean_env
+from launcher.embedded import WITH_PARENT
 from launcher.errors import EngineDied, EngineMissing, FolderError
 from launcher.paths import make_folder
 from launcher.plan import LaunchPlan
@@ -40,7 +41,8 @@ class Server:
         self.api_key = secrets.token_urlsafe(24)
         self.alias = f"bonsai-{secrets.token_hex(6)}"
         self._key_file = make_folder(run) / f"{self.alias}.key"
-        self._env = clean_env(env) | dict(plan.env)
+        # No config.ini of llama.cpp in the person's folder may change what was planned.
+        self._env = clean_env(env) | {"XDG_CONFIG_HOME": str(run)} | dict(plan.env)
         self._child: subprocess.Popen[bytes] | None = None
         self.port = plan.port
 
@@ -65,6 +67,8 @@ class Server:
         )
         _write_private(self._key_file, self.api_key)
         argv = self.plan.command(self.port, "--alias", self.alias, "--api-key-file", str(self._key_file))
+        if self.plan.resolved.engine.kind == "embedded":
+            argv.append(WITH_PARENT)
         try:
             with self.log_path.open("wb") as log:
                 self._child = subprocess.Popen(

@@ -277,7 +277,7 @@ def test_a_stop_signal_while_loading_ends_it(start: Start, pair: PracticePair) -
 @needs_wheel
 @posix
 def test_it_ends_when_the_process_that_started_it_is_killed(pair: PracticePair, tmp_path: Path) -> None:
-    argv = [*CHILD, "-m", str(pair.target), "-c", "512", "--port", str(free_port())]
+    argv = [*CHILD, "-m", str(pair.target), "-c", "512", "--port", str(free_port()), embedded.WITH_PARENT]
     log = tmp_path / "log.txt"
     code = (
         "import subprocess, sys, time\n"
