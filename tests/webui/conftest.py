@@ -93,8 +93,9 @@ def start_page(tmp_path: Path) -> Iterator[StartPage]:
         yield lambda **given: run_page(stack, tmp_path, **given)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(chromium_path: str) -> Iterator[Browser]:
+    # Not for the whole session: Playwright keeps an event loop running in this thread as long as it lives.
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
         yield browser
