@@ -2,7 +2,8 @@
 
 ``install(folder, **config)`` writes an executable that answers ``--version`` and ``--help`` as b11434
 does and serves like ``PacedServer`` under the port, alias and key of the command line. Give its path
-as BONSAI_LLAMA_SERVER. With ``-md`` in the command line it drafts by ``blocks``, without it never.
+as BONSAI_LLAMA_SERVER. With a ``--spec-type`` other than none it drafts by ``blocks`` and takes what
+``drafting`` says (another rate, another text, ...), without it never.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,13 @@ CAPTURED = Path(__file__).parents[1] / "captured"
 ROOT = Path(__file__).parents[2]
 
 
-def install(folder: Path, **config: Any) -> Path:
-    """Write the executable into ``folder``; ``config`` are fields of PacedConfig."""
+def install(folder: Path, *, drafting: Mapping[str, Any] | None = None, **config: Any) -> Path:
+    """Write the executable into ``folder``; ``config`` and ``drafting`` are fields of PacedConfig."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "llama-server"
-    settings = json.dumps(dataclasses.asdict(PacedConfig(**config)))
+    plain = PacedConfig(**{**config, "blocks": ()})
+    fast = PacedConfig(**{**config, **(drafting or {})})
+    settings = json.dumps([dataclasses.asdict(plain), dataclasses.asdict(fast)])
     program.write_text(
         f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         f"from tests.fakes.paced_engine import main\nmain({settings!r}, sys.argv[1:])\n"
@@ -42,8 +46,9 @@ def main(settings: str, argv: list[str]) -> None:
         if flag in argv:
             sys.stdout.write((CAPTURED / f"llama_server_b11434_{name}.txt").read_text())
             return
-    values = json.loads(settings)
-    values["blocks"] = tuple(map(tuple, values["blocks"])) if "-md" in argv else ()
+    drafting = "--spec-type" in argv and argv[argv.index("--spec-type") + 1] != "none"
+    values = json.loads(settings)[drafting]
+    values["blocks"] = tuple(map(tuple, values["blocks"]))
     if "--alias" in argv:
         values["alias"] = argv[argv.index("--alias") + 1]
     if "--api-key-file" in argv:
