@@ -7,18 +7,17 @@ A file that makes no sense is renamed, never deleted, and the rest goes on loadi
 
 from __future__ import annotations
 
-import errno
-import re
 import secrets
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from launcher import store_files, store_format
 from launcher.errors import StoreError
+from launcher.store_errors import MissingError, is_id, told
 from launcher.store_markdown import markdown
 from launcher.store_types import (
     ChatSettings,
@@ -40,9 +39,6 @@ __all__ = [
 ]
 
 LARGEST_IMPORT = 32 * 1024 * 1024  # characters
-
-_ID = re.compile(r"[a-z0-9-]{1,64}")
-_DEVICES = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # names that are no files on Windows
 
 
 class Store:
@@ -109,7 +105,7 @@ class Store:
     def delete(self, conversation_id: str) -> None:
         """Remove it for good; one that is gone already is no error."""
         path = self._path(conversation_id)
-        with self._lock, _told(f"The conversation {conversation_id} cannot be deleted"):
+        with self._lock, told(f"The conversation {conversation_id} cannot be deleted"):
             path.unlink(missing_ok=True)
 
     def export_markdown(self, conversation_id: str) -> str:
@@ -138,30 +134,30 @@ class Store:
         """What was saved, or the defaults; a broken file is set aside and reported by the next ``list``."""
         with self._lock:
             try:
-                with _told(f"The chat settings in {self._settings} cannot be read"):
+                with told(f"The chat settings in {self._settings} cannot be read"):
                     text = _decoded(store_files.read(self._settings))
                 return store_format.parse_settings(text)
             except store_format.MalformedError:
                 self._set_aside(self._settings)
-            except _MissingError:
+            except MissingError:
                 pass
             return ChatSettings()
 
     def save_chat_settings(self, settings: ChatSettings) -> None:
         """Keep them for the next run."""
         text = store_format.dump_settings(settings)
-        with self._lock, _told(f"The chat settings cannot be saved in {self._settings}"):
+        with self._lock, told(f"The chat settings cannot be saved in {self._settings}"):
             store_files.write(self._settings, text.encode())
 
     def _files(self) -> Iterator[Path]:
-        with _told(f"The conversations in {self._folder} cannot be listed"):
+        with told(f"The conversations in {self._folder} cannot be listed"):
             found = store_files.names(self._folder, ".json") if self._folder.exists() else []
-        yield from (path for path in found if _is_id(path.stem))
+        yield from (path for path in found if is_id(path.stem))
 
     def _summary(self, path: Path) -> ConversationSummary | None:
         """From memory where the file has not changed; None when it was set aside or is gone."""
         try:
-            with _told("it cannot be read"):
+            with told("it cannot be read"):
                 state = path.stat()
             mark = (state.st_mtime_ns, state.st_size)
             known = self._known.get(path.stem)
@@ -172,24 +168,24 @@ class Store:
             return known[1]
         except store_format.MalformedError:
             self._set_aside(path)
-        except _MissingError:
+        except MissingError:
             pass
         return None
 
     def _read(self, path: Path) -> Conversation:
-        with _told(f"The conversation {path.stem} cannot be read"):
+        with told(f"The conversation {path.stem} cannot be read"):
             data = store_files.read(path)
         return store_format.parse_conversation(_decoded(data), path.stem)
 
     def _write(self, conversation: Conversation) -> Conversation:
         path = self._path(conversation.id)
         text = store_format.dump_conversation(conversation)
-        with self._lock, _told(f"The conversation cannot be saved in {self._folder}"):
+        with self._lock, told(f"The conversation cannot be saved in {self._folder}"):
             store_files.write(path, text.encode())
         return conversation
 
     def _path(self, conversation_id: str) -> Path:
-        if not _is_id(conversation_id):
+        if not is_id(conversation_id):
             raise StoreError("This is not the id of a conversation.", "Choose one from the list.")
         return self._folder / f"{conversation_id}.json"
 
@@ -201,14 +197,6 @@ class Store:
         return name
 
 
-class _MissingError(StoreError):
-    """There is no such file."""
-
-
-def _is_id(text: str) -> bool:
-    return bool(_ID.fullmatch(text)) and not _DEVICES.fullmatch(text)
-
-
 def _first_words(conversation: Conversation) -> str:
     return next((title_for(turn.content) for turn in conversation.turns if turn.role == "user"), "")
 
@@ -218,40 +206,3 @@ def _decoded(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise store_format.MalformedError("It is not text in UTF-8.") from None
-
-
-@contextmanager
-def _told(what: str) -> Iterator[None]:
-    """The one seam where the system's errors become StoreError."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise _MissingError(
-            f"{what}: it is not there.", "Reload the list: it may have been deleted."
-        ) from error
-    except OSError as error:
-        raise StoreError(f"{what}: {_reason(error)}.", _remedy(error)) from error
-
-
-_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
-
-
-def _reason(error: OSError) -> str:
-    if error.errno in _FULL:
-        return "the disk is full, or the file is too large for it"
-    if error.errno == errno.EROFS:
-        return "the disk is read-only"
-    if error.errno in _FORBIDDEN:
-        return "this user may not"
-    if error.errno in {errno.ENOTDIR, errno.EEXIST}:
-        return "a file is in the place of a folder"
-    return (error.strerror or str(error)).lower()
-
-
-def _remedy(error: OSError) -> str:
-    if error.errno in _FULL:
-        return "Free some space, then try again; what was saved before is still there."
-    if error.errno in _FORBIDDEN:
-        return "Give yourself the right to write there, or set BONSAI_HOME to a folder of yours."
-    return "Set BONSAI_HOME to a folder that can be written, or repair this one."
