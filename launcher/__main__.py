@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
@@ -14,6 +15,13 @@ def main() -> None:
     from launcher import cli, console
     from launcher.errors import LauncherError
 
+    for name in (
+        "SIGTERM",
+        "SIGHUP",
+        "SIGBREAK",
+    ):  # leave as after Ctrl+C: what runs behind us is ended first
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, _frame: sys.exit(128 + number))
     try:
         cli.app()
     except LauncherError as error:

@@ -1,0 +1,160 @@
+"""The whole product as a person meets it: ``bonsai`` started for real, a real engine, a real browser."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from launcher.practice import expected_acceptance
+from tests.conftest import Bonsai, free_port, wait_until
+
+pytestmark = pytest.mark.browser
+ANSWER_MS = 90_000
+
+
+@dataclass
+class Visit:
+    """A tab on a started launcher, and every address that the browser asked."""
+
+    tab: Page
+    url: str
+    process: subprocess.Popen[str]
+    asked: list[str] = field(default_factory=list)
+
+    def engine(self) -> psutil.Process:
+        """The engine's process, a child of the launcher."""
+        return psutil.Process(self.process.pid).children()[0]
+
+    def busy(self) -> bool:
+        """Whether the engine works: it uses more than a tenth of a core."""
+        return self.engine().cpu_percent(interval=0.3) > 10
+
+    def send(self, text: str) -> None:
+        self.tab.fill("#b-prompt", text)
+        self.tab.press("#b-prompt", "Enter")
+
+    def answered(self) -> None:
+        self.tab.wait_for_selector(".b-running", state="detached", timeout=ANSWER_MS)
+
+
+@pytest.fixture
+def visit(bonsai: Bonsai, chromium_path: str) -> Iterator[Visit]:
+    port = free_port()
+    process = bonsai.popen("--no-browser", "--ui-port", str(port), env={"BONSAI_SPECULATIVE": "1"})
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
+            wait_until(lambda: "http://" in bonsai.output(), 60, "the address of the page")
+            visit = Visit(browser.new_page(), f"http://127.0.0.1:{port}/", process)
+            visit.tab.on("request", lambda request: visit.asked.append(request.url))
+            visit.tab.goto(visit.url)
+            visit.tab.wait_for_selector("#b-prompt", timeout=60_000)
+            visit.tab.wait_for_selector("text=Ready", timeout=60_000)
+            yield visit
+            browser.close()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def test_from_a_typed_prompt_to_a_conversation_that_stays(visit: Visit) -> None:
+    tab = visit.tab
+    visit.send("Give me a long answer.")
+    tab.wait_for_function(
+        "document.querySelector('.b-running .b-text')?.textContent.length > 20", timeout=ANSWER_MS
+    )
+    before = len(tab.inner_text(".b-running .b-text"))
+    tab.wait_for_function(
+        f"document.querySelector('.b-running .b-text').textContent.length > {before}", timeout=ANSWER_MS
+    )
+    assert visit.busy()
+    tab.click("#b-send")  # while an answer runs, it is the Stop button
+    visit.answered()
+    wait_until(lambda: not visit.busy(), 2, "the engine to be idle after Stop")
+
+    visit.send("Implement quicksort in Python.")
+    tab.wait_for_selector(".b-turn.b-answer >> nth=1", timeout=ANSWER_MS)
+    visit.answered()
+    figures = tab.locator(".b-answer .b-figures").nth(1).inner_text()
+    expected = expected_acceptance("code")
+    assert f"{expected.draft_n_accepted}/{expected.draft_n}" in figures, figures
+    assert re.search(r"343 tokens.*tok/s.*first token.*context", figures, re.DOTALL), figures
+    assert "def quicksort(items):\n    " in tab.locator(".b-answer pre").first.inner_text()
+
+    tab.reload()
+    tab.wait_for_selector("text=def quicksort", timeout=ANSWER_MS)
+    assert tab.locator(".b-answer").count() == 2
+    assert {re.sub(r"^(\w+://[^/]+).*", r"\1/", url) for url in visit.asked if url.startswith("http")} == {
+        visit.url
+    }
+
+
+def test_closing_the_tab_ends_the_engines_work(visit: Visit) -> None:
+    visit.send("Give me a long answer.")
+    visit.tab.wait_for_selector(".b-running .b-text", timeout=ANSWER_MS)
+    wait_until(visit.busy, 10, "the engine to work")
+    visit.tab.close()
+    wait_until(lambda: not visit.busy(), 3, "the engine to be idle")
+
+
+def test_the_switch_restarts_the_engine_without_the_drafter(visit: Visit) -> None:
+    tab = visit.tab
+    first = visit.engine().pid
+    tab.get_by_role("button", name=re.compile("Speculation")).click()
+    if tab.get_by_role("dialog").count():
+        tab.get_by_role("dialog").get_by_role("button").last.click()
+    wait_until(
+        lambda: first not in [c.pid for c in psutil.Process(visit.process.pid).children()], 20, "the restart"
+    )
+    tab.wait_for_selector("text=Ready", timeout=60_000)
+    visit.send("Implement quicksort in Python.")
+    tab.wait_for_selector(".b-answer .b-figures", timeout=ANSWER_MS)
+    visit.answered()
+    assert "accepted" not in tab.locator(".b-answer .b-figures").first.inner_text()
+
+
+@pytest.mark.system("posix")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ending_it_leaves_nothing_behind(visit: Visit, number: signal.Signals, home: Path) -> None:
+    engine = visit.engine()
+    visit.process.send_signal(number)
+    assert visit.process.wait(20) in (0, 130, 128 + number)
+    assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
+    assert list((home / "run").iterdir()) == []
+
+
+@pytest.mark.system("linux")
+def test_killing_it_takes_the_engine_along(visit: Visit) -> None:
+    engine = visit.engine()
+    visit.process.kill()
+    visit.process.wait(5)
+
+    def gone() -> bool:
+        return not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
+
+    wait_until(gone, 5, "the engine to die with the launcher")
+
+
+def test_without_an_engine_the_page_opens_and_names_the_ways(bonsai: Bonsai, chromium_path: str) -> None:
+    port = free_port()
+    process = bonsai.popen("--no-browser", "--ui-port", str(port), env={"BONSAI_ENGINE": "mainline"})
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
+            wait_until(lambda: "http://" in bonsai.output(), 60, "the address of the page")
+            tab = browser.new_page()
+            tab.goto(f"http://127.0.0.1:{port}/")
+            tab.wait_for_selector("text=bonsai engines build", timeout=60_000)
+            tab.wait_for_selector("text=none was built here", timeout=5_000)
+            browser.close()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
