@@ -102,9 +102,14 @@ class Run:
     started: float
 
     @property
+    def finished(self) -> bool:
+        """Whether it went to its end."""
+        return self.ended not in ("stopped", "failed")
+
+    @property
     def counts(self) -> bool:
-        """Whether it went to its end and can be compared."""
-        return self.ended not in ("stopped", "failed") and bool(self.timings.tokens_per_second)
+        """Whether it can be compared: it went to its end, and was long enough to have a speed."""
+        return self.finished and bool(self.timings.tokens_per_second)
 
     @property
     def whole(self) -> str:
@@ -173,8 +178,8 @@ class Race:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The names of the sides as they ran."""
-        return tuple(self.sides[run.side].name for run in self.runs)
+        """The names of the sides as they ran, without answers that were cut."""
+        return tuple(self.sides[run.side].name for run in self.runs if run.finished)
 
     def of(self, side: int) -> tuple[Run, ...]:
         """The runs of one side that count."""

@@ -28,7 +28,7 @@ def judge(
     pairs = _pairs(runs)
     counted = [run for pair in pairs for run in pair]
     warnings = tuple(_warnings(counted, pairs, sides))
-    if any(not run.counts and run.ended not in ("stopped", "failed") for run in runs):
+    if any(run.finished and not run.counts for run in runs):
         warnings += ("An answer was too short to have a speed. Ask for something longer.",)
     if not pairs:
         return Verdict(confidence=confidence, warnings=warnings)

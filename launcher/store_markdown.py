@@ -29,7 +29,7 @@ def _turn(turn: Turn) -> Iterator[str]:
     yield "## You" if turn.role == "user" else "## Answer"
     if turn.thinking.strip():
         seconds = f" ({turn.thinking_s:.1f} s)" if turn.thinking_s is not None else ""
-        thoughts = _fenced(turn.thinking.strip("\n"))
+        thoughts = fenced(turn.thinking.strip("\n"))
         yield f"<details>\n<summary>Thoughts{seconds}</summary>\n\n{thoughts}\n\n</details>"
     if turn.content.strip():
         yield closed(turn.content.strip("\n"))
@@ -58,7 +58,7 @@ def _speeds(timings: Timings) -> list[str]:
     return parts
 
 
-def _fenced(text: str) -> str:
+def fenced(text: str) -> str:
     """``text`` in a code fence that nothing in it can close: thoughts may hold any markup."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

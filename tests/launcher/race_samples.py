@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from launcher.client.events import Timings
 from launcher.methods import PLAIN, Method
-from launcher.race_types import Mark, Run, Side, Step
+from launcher.race_types import Mark, Prompt, Race, Run, Side, Step
+from launcher.race_verdict import judge
 
 DSPARK = Method("draft-dspark", 4)
 
@@ -15,11 +17,17 @@ def side(method: Method = PLAIN) -> Side:
     return Side(
         name=method.name,
         method=method,
-        argv=("llama-server", "-m", "target.gguf", "--spec-type", method.spec_type),
+        argv=(
+            "/home/person/bin/llama-server",
+            "-m",
+            "/home/person/models/target.gguf",
+            "--spec-type",
+            method.spec_type,
+        ),
         engine="own b1",
         model="target",
-        model_path="target.gguf",
-        drafter_path="drafter.gguf" if method.drafter_needed else None,
+        model_path="/home/person/models/target.gguf",
+        drafter_path="C:\\Users\\person\\drafter.gguf" if method.drafter_needed else None,
         practice=False,
         context=16384,
     )
@@ -81,3 +89,19 @@ def rounds(*rates: tuple[float, float]) -> list[Run]:
         order = (0, 1) if number % 2 else (1, 0)
         out += [run(at, number, pair[at], blocks=((4, 3),) * 20 if at else ()) for at in order]
     return out
+
+
+def race(runs: Sequence[Run] | None = None, **changes: object) -> Race:
+    """A race over three rounds, with its verdict."""
+    made = tuple(rounds((100, 150), (101, 149), (100, 151)) if runs is None else runs)
+    whole = Race(
+        id="0123456789abcdef",
+        created=1.7e9,
+        prompt=Prompt("Say | something.\nPlease.", "code", "en"),
+        sides=SIDES,
+        runs=made,
+        verdict=judge(made, SIDES, 0.0),
+        ended="rounds",
+        machine=(("Processor", "a processor"), ("Memory", "32.0 GiB, 16.0 GiB free")),
+    )
+    return replace(whole, **changes)  # type: ignore[arg-type]

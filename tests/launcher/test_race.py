@@ -332,7 +332,7 @@ def test_an_engine_that_does_not_start_is_a_result_too(track: Track) -> None:
     race = track.run(track.spec())[0]
     assert race.ended == "failed"
     assert "failed to load model" in race.problem
-    assert (race.verdict.ratio, race.verdict.word, race.order) == (None, "", ("plain",))
+    assert (race.verdict.ratio, race.verdict.word, race.order) == (None, "", ())
 
 
 def test_an_engine_that_refuses_is_told_in_its_own_words(track: Track) -> None:

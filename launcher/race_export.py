@@ -1,0 +1,287 @@
+"""Pure: a race as JSON, as Markdown, and as the data of a card that replays it.
+
+Files are named without their folders: an export is made to be shown to others. ``with_texts`` False leaves out
+the prompt, both answers and what is quoted from them; lengths and times stay, so that a replay still runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any
+
+from launcher.race_figures import KindRow, SideFigures, by_kind, saved, sentence, side_figures, texts
+from launcher.race_types import Difference, Race, Run, Side, acceptance_by_position
+from launcher.store_markdown import fenced
+
+_HEAD = "| {} | {} |\n|---|---:|---:|"
+
+
+def race_json(race: Race, *, with_texts: bool = True) -> dict[str, Any]:
+    """The documented form of ``bonsai race --json``: ``order``, ``sides``, ``verdict``, and what was run on what.
+
+    ``order`` and ``rounds`` hold the answers that went to their end; ``broken`` what was cut.
+    """
+    finished = [run for run in race.runs if run.finished]
+    return {
+        "id": race.id,
+        "created": _date(race.created),
+        "prompt": _prompt(race, with_texts),
+        "order": [race.sides[run.side].name for run in finished],
+        "sides": [_side(race, number, finished, with_texts) for number in (0, 1)],
+        "verdict": _verdict(race, with_texts),
+        "ended": race.ended,
+        "problem": race.problem or None,
+        "remedy": race.remedy or None,
+        "broken": [
+            {
+                "side": race.sides[run.side].name,
+                "round": run.round,
+                "ended": run.ended,
+                **_texts(run, with_texts),
+            }
+            for run in race.runs
+            if not run.finished
+        ],
+        **_conditions(race),
+    }
+
+
+def set_json(races: Sequence[Race], *, with_texts: bool = True) -> dict[str, Any]:
+    """The documented form of ``bonsai race --set --json``: a row a kind, then every race."""
+    kinds = [
+        {
+            "kind": row.kind,
+            "races": row.races,
+            "tokens_per_second": list(row.rates),
+            "ratio": row.ratio,
+            "spread": list(row.spread) if row.spread else None,
+            "word": row.word or None,
+            "acceptance": row.acceptance,
+        }
+        for row in by_kind(races)
+    ]
+    return {"kinds": kinds, "races": [race_json(race, with_texts=with_texts) for race in races]}
+
+
+def card_data(race: Race, with_texts: bool = True) -> dict[str, Any]:
+    """What a card needs to show the verdict and replay both sides in true time: ``race_json`` with the sentences
+    for people and, in each round, its time line.
+
+    A mark is [seconds after the first piece, characters, tokens, origin "draft" | "target" | "", thinking]; a step
+    is [seconds, drafted, accepted]. The marks of the answer and of the thoughts cover ``text`` and ``thinking``.
+    """
+    data = race_json(race, with_texts=with_texts)
+    for number, side in enumerate(data["sides"]):
+        runs = [run for run in race.runs if run.finished and run.side == number]
+        for entry, run in zip(side["rounds"], runs, strict=True):
+            entry["marks"] = [list(mark) for mark in run.marks]
+            entry["steps"] = [list(step) for step in run.steps]
+    data["sentences"] = {"verdict": sentence(race), "saved": saved(race.verdict), "texts": texts(race)}
+    return data
+
+
+def race_markdown(race: Race, *, with_texts: bool = True) -> str:
+    """For people to read and to paste, ending with a line feed."""
+    return "\n\n".join(part for part in _race_parts(race, with_texts) if part) + "\n"
+
+
+def set_markdown(races: Sequence[Race]) -> str:
+    """The table by kind, with the conditions below; no texts."""
+    if not races:
+        return "No race was run.\n"
+    a, b = (side.name for side in races[0].sides)
+    rows = [f"| text | {a}, tokens/s | {b}, tokens/s | ratio | spread | | acceptance |"]
+    rows.append("|---|---:|---:|---:|---|---|---:|")
+    rows += ["| " + " | ".join(kind_cells(row)) + " |" for row in by_kind(races)]
+    return "\n\n".join(["# Race by kind of text", "\n".join(rows), *_about(races[0])]) + "\n"
+
+
+def kind_cells(row: KindRow) -> tuple[str, ...]:
+    """A row of the table by kind as texts: kind, both speeds, ratio, spread, word, acceptance."""
+    return (
+        row.kind,
+        *(_figure(rate, "{:.1f}") for rate in row.rates),
+        _figure(row.ratio, "{:.2f}x"),
+        f"{row.spread[0]:.2f} to {row.spread[1]:.2f}" if row.spread else "–",
+        row.word or "–",
+        _figure(row.acceptance, "{:.0%}"),
+    )
+
+
+def figure_rows(a: SideFigures, b: SideFigures) -> list[tuple[str, str, str]]:
+    """(what, side 0, side 1) lines for people."""
+
+    def row(what: str, name: str, form: str) -> tuple[str, str, str]:
+        return what, _figure(getattr(a, name), form), _figure(getattr(b, name), form)
+
+    return [
+        row("decode speed, tokens/s", "tokens_per_second", "{:.1f}"),
+        row("prompt processing, tokens/s", "prompt_tokens_per_second", "{:.0f}"),
+        row("time to first token, s", "time_to_first_token_s", "{:.2f}"),
+        row("total, s", "total_s", "{:.2f}"),
+        row("tokens", "predicted_tokens", "{}"),
+        row("acceptance", "acceptance", "{:.0%}"),
+        ("acceptance by position", _shares(a.acceptance_by_position), _shares(b.acceptance_by_position)),
+        row("tokens per verify step", "tokens_per_step", "{:.2f}"),
+    ]
+
+
+# --- parts ----------------------------------------------------------------------------------
+
+
+def _side(race: Race, number: int, finished: Sequence[Run], with_texts: bool) -> dict[str, Any]:
+    side, figures = race.sides[number], side_figures(race, number)
+    return {
+        "name": side.name,
+        "method": side.method.spec_type,
+        "draft_max": side.method.draft_max,
+        "rounds": [_round(run, side, with_texts) for run in finished if run.side == number],
+        "tokens_per_second": figures.tokens_per_second,
+        "acceptance": figures.acceptance,
+        "acceptance_by_position": _list(figures.acceptance_by_position),
+        "tokens_per_step": figures.tokens_per_step,
+        "argv": [_file_name(word) for word in side.argv],
+    }
+
+
+def _round(run: Run, side: Side, with_texts: bool) -> dict[str, Any]:
+    timings = run.timings
+    return {
+        "round": run.round,
+        "predicted_tokens": timings.predicted_tokens,
+        "tokens_per_second": timings.tokens_per_second,
+        "prompt_tokens": timings.prompt_tokens,
+        "cached_tokens": timings.cached_tokens,
+        "prompt_tokens_per_second": timings.prompt_tokens_per_second,
+        "time_to_first_token_s": timings.time_to_first_token_s,
+        "total_s": timings.total_s,
+        "draft_n": timings.draft_n,
+        "draft_n_accepted": timings.draft_n_accepted,
+        "acceptance": timings.acceptance,
+        "acceptance_by_position": _list(acceptance_by_position(run.steps, side.method.draft_max)),
+        "measured_by": timings.measured_by,
+        "finish_reason": run.ended,
+        "started": _date(run.started),
+        **_texts(run, with_texts),
+    }
+
+
+def _texts(run: Run, with_texts: bool) -> dict[str, str]:
+    return {"text": run.text, "thinking": run.thinking} if with_texts else {}
+
+
+def _verdict(race: Race, with_texts: bool) -> dict[str, Any]:
+    verdict = race.verdict
+    return {
+        "rounds": verdict.rounds,
+        "ratio": verdict.ratio,
+        "spread": _list(verdict.spread),
+        "confidence": verdict.confidence,
+        "word": verdict.word or None,
+        "sure": verdict.sure,
+        "time_saved_s": verdict.time_saved_s,
+        "identical": verdict.identical,
+        "first_difference": _difference(verdict.first_difference, with_texts),
+        "warnings": list(verdict.warnings),
+    }
+
+
+def _difference(difference: Difference | None, with_texts: bool) -> dict[str, Any] | None:
+    if difference is None:
+        return None
+    quoted = {"a": difference.a, "b": difference.b} if with_texts else {}
+    return {"char": difference.char, "token": difference.token, **quoted, "why": difference.why}
+
+
+def _prompt(race: Race, with_texts: bool) -> dict[str, Any]:
+    prompt = race.prompt
+    return {"text": prompt.text if with_texts else None, "kind": prompt.kind, "language": prompt.language}
+
+
+def _conditions(race: Race) -> dict[str, Any]:
+    side = race.sides[0]
+    drafter = next((it.drafter_path for it in race.sides if it.drafter_path), None)
+    return {
+        "engine": side.engine,
+        "model": side.model,
+        "files": {"target": _file_name(side.model_path), "drafter": _file_name(drafter) if drafter else None},
+        "practice": side.practice,
+        "context": side.context,
+        "swapped": race.swapped,
+        "request": {
+            "max_tokens": race.max_tokens,
+            "temperature": race.temperature,
+            "seed": race.seed,
+            "thinking": race.thinking,
+            "cache_prompt": False,
+            "rounds": race.rounds_asked,
+        },
+        "machine": dict(race.machine),
+    }
+
+
+def _race_parts(race: Race, with_texts: bool) -> Iterator[str]:
+    a, b = race.sides
+    yield f"# Race: {a.name} against {b.name}"
+    yield f"**{sentence(race)}** {saved(race.verdict)}".strip()
+    if race.problem:
+        yield f"The race ended early. {race.problem} {race.remedy}".strip()
+    rows = figure_rows(side_figures(race, 0), side_figures(race, 1))
+    lines = [f"| | {a.name} | {b.name} |", "|---|---:|---:|"]
+    yield "\n".join([*lines, *(f"| {what} | {one} | {other} |" for what, one, other in rows)])
+    yield texts(race)
+    difference = race.verdict.first_difference
+    if difference and with_texts:
+        yield f"{a.name}:\n\n{fenced(difference.a)}\n\n{b.name}:\n\n{fenced(difference.b)}"
+    if race.verdict.warnings:
+        yield "\n".join(f"- {warning}" for warning in race.verdict.warnings)
+    if with_texts:
+        yield f"Prompt:\n\n{fenced(race.prompt.text)}"
+        for number, side in enumerate(race.sides):
+            runs = race.of(number)
+            if runs and (number == 0 or race.verdict.identical is not True):
+                yield f"Answer of {side.name}:\n\n{fenced(runs[0].whole)}"
+    yield from _about(race)
+
+
+def _about(race: Race) -> Iterator[str]:
+    side = race.sides[0]
+    if side.practice:
+        yield "Run with the practice pair, which is not a language model: its speeds say nothing about a real one."
+    order = " ".join("AB"[run.side] for run in race.runs if run.finished)
+    limits = f"at most {race.max_tokens} tokens, temperature {race.temperature:g}, seed {race.seed}"
+    swapped = ", engines swapped in memory" if race.swapped else ""
+    facts = [
+        ("Model", side.model),
+        ("Engine", side.engine),
+        ("Request", f"{limits}, no prompt cache"),
+        ("Order", f"{order} (A is {side.name}), each engine warmed up first{swapped}"),
+        ("Date", _date(race.created)),
+        *race.machine,
+    ]
+    yield "\n".join(f"- {what}: {value}" for what, value in facts)
+
+
+def _file_name(word: str) -> str:
+    """A path without its folders; other words as they are."""
+    if "/" not in word and "\\" not in word:
+        return word
+    return PureWindowsPath(word).name if "\\" in word else PurePosixPath(word).name
+
+
+def _list(values: Sequence[float] | None) -> list[float] | None:
+    return None if values is None else list(values)
+
+
+def _shares(shares: Sequence[float] | None) -> str:
+    return " ".join(f"{share:.0%}" for share in shares or ()) or "–"
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
