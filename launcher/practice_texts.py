@@ -339,7 +339,7 @@ def _beginnings(words: str) -> tuple[str, ...]:
 
 
 # Asked in this order; the first kind one of whose words stands in the prompt is taken, else "chat". "think"
-# is the beginning of a word, "long_" a whole one, "in_detail" two. English and Italian; ASCII only, since
+# is the beginning of a word, "long_" a whole one, "in_detail" two. English, Italian, German; ASCII only, since
 # llama.cpp's templates lower no other letters.
 WORDS: tuple[tuple[str, tuple[str, ...]], ...] = tuple(
     (kind, _beginnings(words))
@@ -347,29 +347,33 @@ WORDS: tuple[tuple[str, tuple[str, ...]], ...] = tuple(
         (
             "thinking",
             "think reason_ reasoning step_by_step puzzle riddle "
-            "ragion pensa passo_passo passo_per_passo passo_dopo_passo indovinello",
+            "ragion pensa passo_passo passo_per_passo passo_dopo_passo indovinello "
+            "denk_ denke_ nachdenk knobel",
         ),
-        ("rewrite", "rewrit rephrase reformat type_hints annotat riscriv riformul"),
+        ("rewrite", "rewrit rephrase reformat type_hints annotat riscriv riformul formuliere umschreib"),
         (
             "code",
             "python code coding function class_ classes_ program implement algorithm script javascript "
             "typescript java_ rust_ c++_ c#_ sql_ html css_ debug bug_ regex unit_test docstring quicksort "
-            "sort_ binary_search api_ codice funzione_ funzioni_ classe_ classi_ algoritm",
+            "sort_ binary_search api_ codice funzione_ funzioni_ classe_ classi_ algoritm "
+            "funktion_ funktionen_ klasse_ klassen_ quelltext",
         ),
         (
             "long",
             "long_ longer_ lengthy essay in_detail detailed guide_ tutorial 2000_words 2_000_ "
-            "lungo_ lunga_ lunghissim saggio_ dettagl guida_",
+            "lungo_ lunga_ lunghissim saggio_ dettagl guida_ aufsatz leitfaden",
         ),
         (
             "maths",
             "math equation solve_ integral derivative theorem prove_ proof_ formula fraction sum_of_ "
-            "calculate matemat equazion risolv derivata teorema dimostra frazion somma_ calcola",
+            "calculate matemat equazion risolv derivata teorema dimostra frazion somma_ calcola "
+            "gleichung ableitung_ beweis summe_ berechne",
         ),
         (
             "prose",
             "story stories tale_ tales_ novel_ poem poetry fairy lighthouse "
-            "raccont storia_ storie_ fiaba favola poesia romanzo faro_",
+            "raccont storia_ storie_ fiaba favola poesia romanzo faro_ "
+            "geschichte_ erzaehl gedicht leuchtturm",
         ),
     )
 )
