@@ -23,6 +23,7 @@ from launcher.client.http import budget
 from launcher.errors import AnswerProblem
 from launcher.hardware.detect import detect
 from launcher.lifecycle import Lease, Lifecycle
+from launcher.memory import may_keep
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan, make_plan
 from launcher.provision import resolve_all
@@ -76,7 +77,10 @@ def make_lifecycle(settings: Settings, paths: Paths, env: Mapping[str, str]) -> 
             chosen = settings.with_speculative(speculative, "the page's switch")
         return make_plan(chosen, machine, resolve_all(chosen, paths))
 
-    return Lifecycle(prepare, lambda plan: Server(plan, paths.logs, paths.run, dict(env)))
+    def keep(loaded: LaunchPlan, wanted: LaunchPlan) -> bool:  # noqa: ARG001 -- what is loaded is in use already
+        return may_keep(wanted, machine.system, detect().ram_free_bytes)
+
+    return Lifecycle(prepare, lambda plan: Server(plan, paths.logs, paths.run, dict(env)), keep)
 
 
 async def _ask(lifecycle: Lifecycle, options: AskOptions, *, as_json: bool) -> None:

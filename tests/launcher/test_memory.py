@@ -1,0 +1,72 @@
+"""What an engine needs of memory, by known sizes, and when two may stay loaded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.gguf_header import GgufHeader
+from launcher.memory import F16, MARGIN, Q4_0, kv_bytes_per_token, may_keep, needed_bytes
+from launcher.methods import PLAIN, Method
+from launcher.plan import LaunchPlan, make_plan
+from launcher.settings import resolve
+from tests.plans import DRAFTER, ENGINE, MACHINE, TARGET, resolved
+
+DSPARK = Method("draft-dspark", 4)
+# The 27B: 64 layers of which every fourth is attention, 4 KV heads of 256: 64 KiB a token in f16.
+HYBRID = replace(
+    TARGET,
+    architecture="qwen35",
+    layers=64,
+    head_count_kv=4,
+    key_length=256,
+    value_length=256,
+    metadata={"qwen35.full_attention_interval": 4},
+)
+
+
+def plan(method: Method = PLAIN, target: GgufHeader = TARGET, kind: str = "built", **env: str) -> LaunchPlan:
+    parts = resolved(engine=replace(ENGINE, kind=kind), target=target)
+    return make_plan(resolve({}, env), MACHINE, parts, method)
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "expected"),
+    [
+        (TARGET, F16, 10 * 4 * 128 * 2),
+        (HYBRID, F16, 64 * 1024),
+        (HYBRID, Q4_0, 18 * 1024),
+        (replace(HYBRID, metadata={}, kv_heads_by_layer=(0, 0, 0, 4) * 16), F16, 64 * 1024),
+        (replace(TARGET, key_length=None, value_length=None), F16, 10 * 4 * 128 * 2),
+        (replace(TARGET, head_count_kv=None), F16, None),
+        (replace(TARGET, layers=None), F16, None),
+        (replace(TARGET, key_length=None, hidden_size=None), F16, None),
+    ],
+)
+def test_kv_cache_a_token(header: GgufHeader, value: float, expected: float | None) -> None:
+    assert kv_bytes_per_token(header, value) == expected
+
+
+def test_weights_drafter_and_both_caches_count() -> None:
+    plain, drafting = needed_bytes(plan()), needed_bytes(plan(DSPARK))
+    assert plain == 1000 + 10240 * 16384
+    assert drafting == plain + DRAFTER.file_bytes + 1024 * 16384
+    assert needed_bytes(plan(BONSAI_KV4="1", BONSAI_CTX="4096")) == 1000 + round(10240 * 4096 * 9 / 32)
+    assert needed_bytes(plan(target=replace(TARGET, layers=None))) is None
+
+
+def test_engines_stay_where_the_processors_memory_holds_them() -> None:
+    needed = needed_bytes(plan(DSPARK)) or 0
+    assert may_keep(plan(DSPARK), "Linux", needed + MARGIN)
+    assert not may_keep(plan(DSPARK), "Linux", needed + MARGIN - 1)
+    assert not may_keep(plan(DSPARK), "Linux", None)
+    assert not may_keep(plan(target=replace(TARGET, layers=None)), "Linux", 2**40)
+
+
+@pytest.mark.parametrize(("kind", "system"), [("own", "Linux"), ("built", "Darwin"), ("embedded", "Darwin")])
+def test_on_a_gpu_only_the_practice_pair_stays(kind: str, system: str) -> None:
+    model = plan(kind=kind)
+    practice = replace(model, resolved=replace(model.resolved, practice=True))
+    assert not may_keep(model, system, 2**40)
+    assert may_keep(practice, system, None)
