@@ -160,6 +160,72 @@ def ask(
 
 @app.command()
 @with_settings
+def race(
+    start: Start,
+    prompt: Annotated[str | None, typer.Option(help="Your own prompt.", show_default=False)] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="One of ours: code (the default), prose, maths, chat, rewrite, thinking.", show_default=False
+        ),
+    ] = None,
+    language: Annotated[str, typer.Option(help="Of our prompts: en, it, de.")] = "en",
+    whole_set: Annotated[bool, typer.Option("--set", help="Race on every kind; a table by kind.")] = False,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Exactly so many; else until the answer is sure, at most 6.",
+            show_default=False,
+        ),
+    ] = None,
+    a: Annotated[
+        str | None, typer.Option("--a", help="First way to run it, such as plain.", show_default=False)
+    ] = None,
+    b: Annotated[
+        str | None, typer.Option("--b", help="Second way, such as dspark:2 or ngram-mod.", show_default=False)
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=2, help="Most tokens of an answer.")] = 300,
+    temperature: Annotated[
+        float, typer.Option(min=0, max=5, help="0 always takes the likeliest token.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="The same on both sides.")] = 42,
+    thinking: Annotated[
+        bool | None,
+        typer.Option(help="Let the model think first (else: for kind thinking only).", show_default=False),
+    ] = None,
+    texts: Annotated[bool, typer.Option(help="Prompts and answers in JSON and Markdown.")] = True,
+    as_json: Json = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+) -> None:
+    """Measure plain against speculative decoding, fairly, on one prompt or a whole set."""
+    from launcher.race_command import RaceOptions, run_race_command
+
+    if as_json and as_markdown:
+        raise typer.BadParameter("choose --json or --markdown")
+    if prompt is not None and (whole_set or not prompt.strip()):
+        raise typer.BadParameter("the prompt is empty" if not prompt.strip() else "choose --prompt or --set")
+    options = RaceOptions(
+        prompt=prompt,
+        kind=kind,
+        language=language,
+        whole_set=whole_set,
+        rounds=rounds,
+        a=a,
+        b=b,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        seed=seed,
+        thinking=thinking,
+        texts=texts,
+        form="json" if as_json else "markdown" if as_markdown else "text",
+    )
+    run_race_command(start.settings, start.paths, start.env, options)
+
+
+@app.command()
+@with_settings
 def models(start: Start, as_json: Json = False) -> None:
     """What models are known, on disk and in use."""
     from launcher import report

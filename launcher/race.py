@@ -211,7 +211,7 @@ class _Runner:
     async def _ready(self, side: int) -> Lease:
         """The engine of ``side``, loaded and warm."""
         plan, name = self._spec.plans[side], self._sides[side].name
-        self._tell(Preparing(side, f"Loading {name} …"))
+        self._tell(Preparing(side, f"Getting {name} ready …"))
         lease = await self._interruptible(self._engines.engine(plan))
         alias = await lease.client.alias()  # a random name, given at each start
         if alias not in self._warm:

@@ -49,6 +49,12 @@ def word(interval: tuple[float, float]) -> str:
     return "slower" if high < 1 else "no difference"
 
 
+def is_tight(interval: tuple[float, float]) -> bool:
+    """Whether the spread leaves no room for a difference worth naming (5 %)."""
+    low, high = interval
+    return low > 1 / (1 + TIGHT) and high < 1 + TIGHT
+
+
 def is_sure(interval: tuple[float, float], rounds: int) -> bool:
     """Whether the answer stands: after whole A B B A, the spread leaves 1 out, or covers it tightly.
 
@@ -57,8 +63,7 @@ def is_sure(interval: tuple[float, float], rounds: int) -> bool:
     """
     if rounds < 2 or rounds % 2:
         return False
-    low, high = interval
-    return word(interval) != "no difference" or (low > 1 / (1 + TIGHT) and high < 1 + TIGHT)
+    return word(interval) != "no difference" or is_tight(interval)
 
 
 @lru_cache(maxsize=64)

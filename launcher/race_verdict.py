@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from launcher.race_stats import is_sure, spread, word
+from launcher.race_stats import is_sure, is_tight, spread, word
 from launcher.race_types import CONFIDENCE, Difference, Run, Side, Verdict, tokens_per_step
 
 DRIFT = 0.08  # first round against last
@@ -35,6 +35,11 @@ def judge(
     ratios = [(b.timings.tokens_per_second or 0) / (a.timings.tokens_per_second or 1) for a, b in pairs]
     interval = spread(ratios, confidence)
     difference = _first_difference(pairs) if temperature == 0 else None
+    if word(interval) == "no difference" and not is_tight(interval) and len(pairs) > 1:
+        warnings += (
+            "The rounds differ too much from each other for an answer: there may be a difference that they hide. "
+            "Close what else is at work on this machine, or run more rounds.",
+        )
     return Verdict(
         rounds=len(pairs),
         ratio=statistics.median(ratios),

@@ -132,6 +132,12 @@ def test_drift_between_first_and_last_round() -> None:
     assert not warned("last round", *rounds((100, 150), (93, 140)))
 
 
+def test_rounds_that_hide_the_answer_are_no_proof_of_equality() -> None:
+    assert warned("differ too much", *rounds((100, 150), (100, 95), (100, 130), (100, 90)))
+    assert not warned("differ too much", *rounds((100, 100), (100, 101), (101, 100), (100, 100)))
+    assert not warned("differ too much", *rounds((100, 150), (100, 150)))
+
+
 def test_a_speed_measured_from_outside_is_told() -> None:
     assert warned("measured from outside", run(0, 1, 9, measured_by="client"), run(1, 1, 9))
 

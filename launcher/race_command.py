@@ -1,0 +1,216 @@
+"""``bonsai race``: the race on the terminal; progress on stderr, the result on stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from launcher import console
+from launcher.ask import make_lifecycle
+from launcher.errors import AnswerProblem, StoreError
+from launcher.hardware.detect import detect
+from launcher.lifecycle import Lifecycle
+from launcher.methods import default_pair, named
+from launcher.paths import Paths
+from launcher.plan import make_plan
+from launcher.provision import resolve_all
+from launcher.race import Stop, run_set
+from launcher.race_export import (
+    figure_rows,
+    kind_cells,
+    race_markdown,
+    set_json,
+    set_markdown,
+)
+from launcher.race_figures import by_kind, saved, sentence, side_figures, texts
+from launcher.race_prompts import ALIASES, prompt, whole_set
+from launcher.race_store import RaceStore
+from launcher.race_types import (
+    MOST_ROUNDS,
+    Ended,
+    Note,
+    Preparing,
+    Prompt,
+    Race,
+    RaceEvent,
+    RaceSpec,
+    RaceStarted,
+    RoundDone,
+    RunDone,
+    Side,
+)
+from launcher.settings import Settings
+
+
+@dataclass(frozen=True)
+class RaceOptions:
+    """``rounds`` None: as many as it takes, at most six. ``form`` is "text", "json" or "markdown".
+
+    ``prompt`` is the person's own; else the one of ``kind`` and ``language``, or with ``whole_set`` all kinds.
+    """
+
+    prompt: str | None = None
+    kind: str | None = None
+    language: str = "en"
+    whole_set: bool = False
+    rounds: int | None = None
+    a: str | None = None
+    b: str | None = None
+    max_tokens: int = 300
+    temperature: float = 0.0
+    seed: int = 42
+    thinking: bool | None = None
+    texts: bool = True
+    form: str = "text"
+
+
+def run_race_command(settings: Settings, paths: Paths, env: Mapping[str, str], options: RaceOptions) -> None:
+    """Race and print. Raises LauncherError; what was measured before an engine failed is printed all the same.
+
+    Ctrl+C ends after the running round with the verdict so far, a second one at once.
+    """
+    specs = make_specs(settings, paths, options)
+    for warning in dict.fromkeys(warning for plan in specs[0].plans for warning in plan.warnings):
+        console.warn(warning)
+    if specs[0].plans[0].resolved.practice:
+        console.warn("This is the practice pair, no language model: its speeds say nothing about a real one.")
+    lifecycle, stop = make_lifecycle(settings, paths, env), Stop()
+    try:
+        with _interrupts(stop):
+            races = asyncio.run(_race(lifecycle, specs, _Progress(RaceStore(paths.data)), stop))
+    finally:
+        lifecycle.close()
+    _print(races, options)
+    if races[-1].ended == "failed":
+        raise AnswerProblem(f"The race ended early. {races[-1].problem}", races[-1].remedy)
+
+
+def make_specs(settings: Settings, paths: Paths, options: RaceOptions) -> tuple[RaceSpec, ...]:
+    """One race for each prompt. Raises LauncherError for what cannot be run or is unknown."""
+    prompts = _prompts(options)
+    machine, resolved = detect(), resolve_all(settings, paths)
+    a, b = options.a, options.b
+    pair = (None, None) if a and b else default_pair(settings, resolved)
+    methods = [
+        named(text, settings, resolved) if text else default
+        for text, default in zip((a, b), pair, strict=True)
+    ]
+    plans = [make_plan(settings, machine, resolved, method) for method in methods]
+    return tuple(
+        RaceSpec(
+            plans=(plans[0], plans[1]),
+            prompt=one,
+            rounds=options.rounds or MOST_ROUNDS,
+            adaptive=options.rounds is None,
+            max_tokens=options.max_tokens,
+            temperature=options.temperature,
+            seed=options.seed,
+            thinking=options.thinking,
+            machine=machine,
+        )
+        for one in prompts
+    )
+
+
+def _prompts(options: RaceOptions) -> tuple[Prompt, ...]:
+    if options.whole_set:
+        return whole_set(options.language)
+    if options.prompt is not None:
+        kind = (options.kind or "").strip().lower()
+        return (Prompt(options.prompt, ALIASES.get(kind, kind)),)
+    return (prompt(options.kind or "code", options.language),)
+
+
+async def _race(
+    lifecycle: Lifecycle, specs: tuple[RaceSpec, ...], progress: _Progress, stop: Stop
+) -> tuple[Race, ...]:
+    async with lifecycle.workshop("race") as workshop:
+        return await run_set(workshop, specs, progress, stop)
+
+
+class _Progress:
+    """Tells on stderr how a race goes, and keeps it on disk when it is over."""
+
+    def __init__(self, store: RaceStore) -> None:
+        self._store = store
+        self._sides: tuple[Side, ...] = ()
+
+    def __call__(self, event: RaceEvent) -> None:
+        match event:
+            case RaceStarted():
+                self._sides = event.sides
+                a, b = event.sides
+                kind = f", {event.prompt.kind}" if event.prompt.kind else ""
+                of = f" {event.number} of {event.total}" if event.total > 1 else ""
+                console.say(f"Race{of}: {a.name} against {b.name}{kind}", "bold")
+            case Preparing(_, message) if message.startswith("Warming"):
+                console.say(f"  {message}", "dim")
+            case Note(text):
+                console.say(f"  {text}", "dim")
+            case RunDone(run):
+                timings = run.timings
+                rate = (
+                    "no speed"
+                    if timings.tokens_per_second is None
+                    else f"{timings.tokens_per_second:.1f} tokens/s"
+                )
+                share = "" if timings.acceptance is None else f", {timings.acceptance:.0%} accepted"
+                console.say(f"  round {run.round}: {self._sides[run.side].name} {rate}{share}")
+            case RoundDone(number, verdict) if verdict.ratio is not None and verdict.spread is not None:
+                low, high = verdict.spread
+                console.say(
+                    f"  after {number}: {verdict.ratio:.2f}x ({low:.2f} to {high:.2f}), {verdict.word}", "dim"
+                )
+            case Ended(race):
+                try:
+                    self._store.save(race)
+                except StoreError as error:
+                    console.warn(f"This race is not kept. {error}")
+            case _:
+                pass
+
+
+def _print(races: tuple[Race, ...], options: RaceOptions) -> None:
+    if options.form == "json":
+        whole = set_json(races, with_texts=options.texts)
+        console.data_json(whole if options.whole_set else whole["races"][0])
+    elif options.form == "markdown":
+        text = set_markdown(races) if options.whole_set else race_markdown(races[0], with_texts=options.texts)
+        console.data(text, end="")
+    elif options.whole_set:
+        a, b = (side.name for side in races[0].sides)
+        headers = ["text", f"{a}, tokens/s", f"{b}, tokens/s", "ratio", "spread", "", "acceptance"]
+        console.table(headers, [kind_cells(row) for row in by_kind(races)])
+    else:
+        _print_race(races[0])
+
+
+def _print_race(race: Race) -> None:
+    console.data(f"{sentence(race)} {saved(race.verdict)}".rstrip())
+    rows = figure_rows(side_figures(race, 0), side_figures(race, 1))
+    console.table(["", *(side.name for side in race.sides)], rows)
+    if texts(race):
+        console.data(texts(race))
+    for warning in race.verdict.warnings:
+        console.data(f"Note: {warning}")
+
+
+@contextlib.contextmanager
+def _interrupts(stop: Stop) -> Iterator[None]:
+    """Ctrl+C asks for the end after this round; a second one for the end now."""
+
+    def interrupted(*_: object) -> None:
+        if stop.between_rounds:
+            stop.now()
+        else:
+            stop.after_round()
+            console.say("Finishing this round … Ctrl+C again breaks it off.")
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
