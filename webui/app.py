@@ -52,6 +52,7 @@ class Page:
         gr = import_gradio()
         from fastapi import FastAPI
 
+        from webui.index import Index
         from webui.layout import head, make_blocks
         from webui.routes import Routes
         from webui.theme import make_theme
@@ -72,9 +73,8 @@ class Page:
             ssr_mode=False,
             show_error=False,
             theme=make_theme(gr),
-            head=head(),
         )
-        return app
+        return Index(app, head())
 
 
 def create_app(context: PageContext) -> Page:

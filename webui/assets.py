@@ -25,6 +25,11 @@ def version() -> str:
     return digest.hexdigest()[:12]
 
 
+def scripts() -> list[str]:
+    """The modules of the page."""
+    return sorted(name for name in _all() if name.endswith(".js") and name != "early.js")
+
+
 def text(name: str) -> str:
     """A piece of markup."""
     return _all()[name].decode()

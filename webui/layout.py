@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webui.assets import address, text
+from webui.assets import address, scripts, text
 from webui.settings_form import LIMITS
 
 _STYLES = ("base.css", "chat.css", "answer.css", "machine.css")
@@ -13,6 +13,7 @@ _STYLES = ("base.css", "chat.css", "answer.css", "machine.css")
 def head() -> str:
     """What goes into the page's head: styles, scripts and the cover shown until the page is drawn."""
     links = "".join(f'<link rel="stylesheet" href="{address(name)}">' for name in _STYLES)
+    links += "".join(f'<link rel="modulepreload" href="{address(name)}">' for name in scripts())
     return (
         f'{links}<link rel="icon" type="image/svg+xml" href="{address("icon.svg")}">'
         f"<script>{text('early.js')}</script>"

@@ -210,7 +210,8 @@ class Routes:
     async def _work(self, answer: Answer, outbox: Outbox) -> None:
         try:
             turn = await answer.run()
-            outbox.put({"done": turn_view(turn)})
+            # Drawing a long answer takes a moment, in which other tabs' streams go on.
+            outbox.put({"done": await asyncio.to_thread(turn_view, turn)})
         except LauncherError as problem:
             outbox.put({"broken": {"error": problem.what, "remedy": problem.remedy}})
         finally:

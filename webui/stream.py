@@ -10,7 +10,7 @@ from typing import Any
 
 from webui.blocks import Blocks, utf16
 
-JOIN_S = 0.06  # pieces that come within this time travel and are drawn together
+JOIN_S = 0.07  # pieces that come within this time travel and are drawn together
 
 Frame = dict[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -38,6 +38,7 @@ class Running:
     lifecycle: FakeLifecycle
     store: Store
     quits: list[bool]
+    stop: Callable[[], None]
 
     def client(self, **more: Any) -> httpx.Client:
         """A client that is not the page: it has no cookie, and the token only when asked for it."""
@@ -51,12 +52,14 @@ class Running:
 StartPage = Callable[..., Running]
 
 
-def run_page(stack: ExitStack, folder: Path, *, page: dict[str, Any] | None = None, **engine: Any) -> Running:
+def run_page(
+    stack: ExitStack, folder: Path, *, page: dict[str, Any] | None = None, port: int = 0, **engine: Any
+) -> Running:
     """Start a page and a paced engine behind it (``engine``: fields of PacedConfig); ``stack`` ends both.
     ``page`` changes fields of the PageContext."""
     paced = stack.enter_context(PacedServer(PacedConfig(**engine)))
     store = Store(folder / "data")
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", port))
     port = listening.getsockname()[1]
     lifecycle = FakeLifecycle(paced.url)
     quits: list[bool] = []
@@ -83,7 +86,7 @@ def run_page(stack: ExitStack, folder: Path, *, page: dict[str, Any] | None = No
 
     stack.callback(end)
     wait_until(lambda: server.started, 20, "the page's server")
-    return Running(f"http://127.0.0.1:{port}", port, paced, lifecycle, store, quits)
+    return Running(f"http://127.0.0.1:{port}", port, paced, lifecycle, store, quits, end)
 
 
 @pytest.fixture

@@ -168,3 +168,22 @@ def test_a_broken_answer_keeps_what_came_and_says_so(start_page: StartPage, visi
     expect(tab.locator(".b-note.b-bad")).to_contain_text("broke off")
     assert len(tab.locator(".b-answer .b-text").inner_text()) > 20
     expect(tab.locator(".b-offers button")).to_have_text("Try again")
+
+
+def test_a_tab_outlives_a_restart_of_bonsai(start_page: StartPage, visitor: Visitor) -> None:
+    page = start_page(text="A short answer.", rate=200)
+    tab = visitor.visit(page)
+    ask(tab, "Remember me")
+    answered(tab)
+    tab.fill("#b-prompt", "half a thought")
+    page.stop()
+    expect(tab.locator(".b-banner.bad")).to_contain_text("Bonsai does not answer", timeout=10_000)
+    start_page(text="A short answer.", rate=200, port=page.port, page={"run_token": "another"})
+    expect(tab.locator(".b-banner.bad")).to_have_count(0, timeout=30_000)
+    expect(tab.locator(".b-bubble")).to_have_text("Remember me", timeout=20_000)
+    assert tab.input_value("#b-prompt") == "half a thought"
+    tab.press("#b-prompt", "Enter")
+    tab.wait_for_function(
+        "document.querySelectorAll('.b-answer:not(.b-running)').length === 2", timeout=30_000
+    )
+    visitor.errors.clear()  # what the browser noted while nobody answered

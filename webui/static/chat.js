@@ -52,18 +52,19 @@ async function change(method, rest, body) {
 
 // ---- showing
 
+let asked = 0;
+
 export async function open(id) {
+  asked += 1;
+  const mine = asked;
   if (id === null) {
     show(null);
     $("b-prompt").focus();
     return;
   }
-  try {
-    show(await call("GET", `conversations/${id}`));
-  } catch (problem) {
-    if (id === state.conversation?.id) show(null);
-    throw problem;
-  }
+  const found = await call("GET", `conversations/${id}`);
+  // Only the one asked for last is shown, whichever comes first.
+  if (mine === asked) show(found);
 }
 
 function show(conversation, keepPlace = false) {
@@ -264,6 +265,10 @@ export function start() {
   on("tint", () => {
     for (const run of state.runs) run.view.show();
     draw(true);
+  });
+  window.addEventListener("hashchange", () => {
+    const id = location.hash.slice(1);
+    if (id !== (state.conversation?.id ?? "")) open(id || null).catch(complain);
   });
   on("gone", gone);
   on("changed", async (id) => {

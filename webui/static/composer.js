@@ -8,7 +8,10 @@ import { send, stop } from "./chat.js";
 
 let box = null;
 
+const DRAFT = "bonsai.draft";
+
 function fit() {
+  sessionStorage.setItem(DRAFT, box.value);
   box.style.height = "auto";
   box.style.height = `${Math.min(box.scrollHeight, 260)}px`;
 }
@@ -98,6 +101,8 @@ export function start() {
   on("prompt", () => { fit(); drawSend(); });
   on("settings", drawChips);
   on("status", drawChips);
+  box.value = sessionStorage.getItem(DRAFT) ?? "";
+  fit();
   drawSend();
   drawChips();
 }

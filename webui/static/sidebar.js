@@ -24,6 +24,7 @@ async function refresh() {
   draw();
 }
 
+const MANY = 12; // conversations from which on a search is of use
 const DAY = 86400000;
 
 function age(updated) {
@@ -38,7 +39,10 @@ function age(updated) {
 function draw() {
   const nodes = [];
   let group = "";
+  const wanted = $("b-search").value.trim().toLowerCase();
+  $("b-search").hidden = listing.conversations.length < MANY && !wanted;
   for (const it of listing.conversations) {
+    if (!it.title.toLowerCase().includes(wanted)) continue;
     const its = age(it.updated);
     if (its !== group) {
       group = its;
@@ -46,7 +50,10 @@ function draw() {
     }
     nodes.push(line(it));
   }
-  if (!nodes.length) nodes.push(el("li", { class: "b-muted b-list-empty" }, "Conversations are kept here, on this machine only."));
+  if (!nodes.length) {
+    const text = wanted ? "No title has these words." : "Conversations are kept here, on this machine only.";
+    nodes.push(el("li", { class: "b-muted b-list-empty" }, text));
+  }
   $("b-list").replaceChildren(...nodes);
 }
 
@@ -177,9 +184,12 @@ export function start() {
     if (event.key === "Escape" && document.body.classList.contains("b-side-on")) narrow(false);
   });
   on("conversation", () => {
-    $("b-title").textContent = state.conversation?.title || "New chat";
+    const title = state.conversation?.title || "New chat";
+    $("b-title").textContent = title;
+    document.title = state.conversation ? `${title} – Bonsai` : "Bonsai";
     draw();
   });
+  $("b-search").addEventListener("input", draw);
   let soon = 0;
   const later = () => {
     // Several changes at once are one look at the list.

@@ -22,12 +22,21 @@ function connect() {
   source.onerror = () => {
     state.lost = true;
     tell("status");
-    // A browser gives up after a refusal (another run of Bonsai, another token): look again later.
-    if (source.readyState === EventSource.CLOSED) {
+    // A browser gives up after a refusal.
+    if (source?.readyState === EventSource.CLOSED) {
       source = null;
-      setTimeout(connect, 2000);
+      setTimeout(again, 2000);
     }
   };
+}
+
+// A server that answers but refuses us is another run of Bonsai, with another token: the page begins anew.
+// What was typed and which conversation is on show outlive that.
+async function again() {
+  const ready = await fetch("/bonsai/ready").then((answer) => answer.json(), () => null);
+  if (ready?.ready) location.reload();
+  else if (ready) setTimeout(again, 1000);
+  else connect();
 }
 
 // A hidden tab holds no connection: a browser allows six to one server, and running answers need theirs.
@@ -46,6 +55,7 @@ function draw() {
   const parts = [state.lost ? "Bonsai does not answer" : WORDS[phase] ?? phase];
   if (!state.lost && status) {
     if (phase === "ready") {
+      if (status.message && status.message !== "Ready.") parts[0] = status.message;
       parts.push(status.model);
       if (status.speculation.on) parts.push(status.speculation.label);
     } else if (phase !== "failed" && status.message) parts[0] = status.message;
