@@ -200,7 +200,8 @@ def race(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> None:
     """Measure plain against speculative decoding, fairly, on one prompt or a whole set."""
-    from launcher.race_command import RaceOptions, run_race_command
+    from launcher.race_command import run_race_command
+    from launcher.race_setup import RaceOptions
 
     if as_json and as_markdown:
         raise typer.BadParameter("choose --json or --markdown")
@@ -218,10 +219,9 @@ def race(
         temperature=temperature,
         seed=seed,
         thinking=thinking,
-        texts=texts,
-        form="json" if as_json else "markdown" if as_markdown else "text",
     )
-    run_race_command(start.settings, start.paths, start.env, options)
+    form = "json" if as_json else "markdown" if as_markdown else "text"
+    run_race_command(start.settings, start.paths, start.env, options, form=form, with_texts=texts)
 
 
 @app.command()

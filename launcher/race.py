@@ -198,15 +198,19 @@ class _Runner:
             recorder = Recorder(side, number, time.time())
             await self._interruptible(self._answer(lease, self._request, recorder, self._tell))
         except _StoppedError:
-            self._runs.append(recorder.run())
+            self._keep_broken(recorder.run())
             raise
         except LauncherError as error:
-            self._runs.append(recorder.run(failed=True))
+            self._keep_broken(recorder.run(failed=True))
             where = f"{self._sides[side].name}, round {number}"
             raise LauncherError(f"{where}: {error.what}", error.remedy) from error
         run = recorder.run()
         self._runs.append(run)
         self._tell(RunDone(run))
+
+    def _keep_broken(self, run: Run) -> None:
+        if run.marks:
+            self._runs.append(run)
 
     async def _ready(self, side: int) -> Lease:
         """The engine of ``side``, loaded and warm."""

@@ -6,17 +6,12 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from launcher import console
 from launcher.ask import make_lifecycle
 from launcher.errors import AnswerProblem, StoreError
-from launcher.hardware.detect import detect
 from launcher.lifecycle import Lifecycle
-from launcher.methods import default_pair, named
 from launcher.paths import Paths
-from launcher.plan import make_plan
-from launcher.provision import resolve_all
 from launcher.race import Stop, run_set
 from launcher.race_export import (
     figure_rows,
@@ -26,14 +21,12 @@ from launcher.race_export import (
     set_markdown,
 )
 from launcher.race_figures import by_kind, saved, sentence, side_figures, texts
-from launcher.race_prompts import ALIASES, prompt, whole_set
+from launcher.race_setup import RaceOptions, make_specs
 from launcher.race_store import RaceStore
 from launcher.race_types import (
-    MOST_ROUNDS,
     Ended,
     Note,
     Preparing,
-    Prompt,
     Race,
     RaceEvent,
     RaceSpec,
@@ -45,30 +38,17 @@ from launcher.race_types import (
 from launcher.settings import Settings
 
 
-@dataclass(frozen=True)
-class RaceOptions:
-    """``rounds`` None: as many as it takes, at most six. ``form`` is "text", "json" or "markdown".
-
-    ``prompt`` is the person's own; else the one of ``kind`` and ``language``, or with ``whole_set`` all kinds.
-    """
-
-    prompt: str | None = None
-    kind: str | None = None
-    language: str = "en"
-    whole_set: bool = False
-    rounds: int | None = None
-    a: str | None = None
-    b: str | None = None
-    max_tokens: int = 300
-    temperature: float = 0.0
-    seed: int = 42
-    thinking: bool | None = None
-    texts: bool = True
-    form: str = "text"
-
-
-def run_race_command(settings: Settings, paths: Paths, env: Mapping[str, str], options: RaceOptions) -> None:
-    """Race and print. Raises LauncherError; what was measured before an engine failed is printed all the same.
+def run_race_command(
+    settings: Settings,
+    paths: Paths,
+    env: Mapping[str, str],
+    options: RaceOptions,
+    *,
+    form: str,
+    with_texts: bool,
+) -> None:
+    """Race and print; ``form`` is "text", "json" or "markdown". Raises LauncherError; what was measured before an
+    engine failed is printed all the same.
 
     Ctrl+C ends after the running round with the verdict so far, a second one at once.
     """
@@ -83,45 +63,9 @@ def run_race_command(settings: Settings, paths: Paths, env: Mapping[str, str], o
             races = asyncio.run(_race(lifecycle, specs, _Progress(RaceStore(paths.data)), stop))
     finally:
         lifecycle.close()
-    _print(races, options)
+    _print(races, options.whole_set, form, with_texts)
     if races[-1].ended == "failed":
         raise AnswerProblem(f"The race ended early. {races[-1].problem}", races[-1].remedy)
-
-
-def make_specs(settings: Settings, paths: Paths, options: RaceOptions) -> tuple[RaceSpec, ...]:
-    """One race for each prompt. Raises LauncherError for what cannot be run or is unknown."""
-    prompts = _prompts(options)
-    machine, resolved = detect(), resolve_all(settings, paths)
-    a, b = options.a, options.b
-    pair = (None, None) if a and b else default_pair(settings, resolved)
-    methods = [
-        named(text, settings, resolved) if text else default
-        for text, default in zip((a, b), pair, strict=True)
-    ]
-    plans = [make_plan(settings, machine, resolved, method) for method in methods]
-    return tuple(
-        RaceSpec(
-            plans=(plans[0], plans[1]),
-            prompt=one,
-            rounds=options.rounds or MOST_ROUNDS,
-            adaptive=options.rounds is None,
-            max_tokens=options.max_tokens,
-            temperature=options.temperature,
-            seed=options.seed,
-            thinking=options.thinking,
-            machine=machine,
-        )
-        for one in prompts
-    )
-
-
-def _prompts(options: RaceOptions) -> tuple[Prompt, ...]:
-    if options.whole_set:
-        return whole_set(options.language)
-    if options.prompt is not None:
-        kind = (options.kind or "").strip().lower()
-        return (Prompt(options.prompt, ALIASES.get(kind, kind)),)
-    return (prompt(options.kind or "code", options.language),)
 
 
 async def _race(
@@ -161,8 +105,9 @@ class _Progress:
                 console.say(f"  round {run.round}: {self._sides[run.side].name} {rate}{share}")
             case RoundDone(number, verdict) if verdict.ratio is not None and verdict.spread is not None:
                 low, high = verdict.spread
+                says = verdict.word if verdict.sure else "not sure yet"
                 console.say(
-                    f"  after {number}: {verdict.ratio:.2f}x ({low:.2f} to {high:.2f}), {verdict.word}", "dim"
+                    f"  after {number}: {verdict.ratio:.2f}x ({low:.2f} to {high:.2f}), {says}", "dim"
                 )
             case Ended(race):
                 try:
@@ -173,14 +118,14 @@ class _Progress:
                 pass
 
 
-def _print(races: tuple[Race, ...], options: RaceOptions) -> None:
-    if options.form == "json":
-        whole = set_json(races, with_texts=options.texts)
-        console.data_json(whole if options.whole_set else whole["races"][0])
-    elif options.form == "markdown":
-        text = set_markdown(races) if options.whole_set else race_markdown(races[0], with_texts=options.texts)
+def _print(races: tuple[Race, ...], as_table: bool, form: str, with_texts: bool) -> None:
+    if form == "json":
+        whole = set_json(races, with_texts=with_texts)
+        console.data_json(whole if as_table else whole["races"][0])
+    elif form == "markdown":
+        text = set_markdown(races) if as_table else race_markdown(races[0], with_texts=with_texts)
         console.data(text, end="")
-    elif options.whole_set:
+    elif as_table:
         a, b = (side.name for side in races[0].sides)
         headers = ["text", f"{a}, tokens/s", f"{b}, tokens/s", "ratio", "spread", "", "acceptance"]
         console.table(headers, [kind_cells(row) for row in by_kind(races)])

@@ -15,7 +15,7 @@ from launcher.race_figures import KindRow, SideFigures, by_kind, saved, sentence
 from launcher.race_types import Difference, Race, Run, Side, acceptance_by_position
 from launcher.store_markdown import fenced
 
-_HEAD = "| {} | {} |\n|---|---:|---:|"
+MOST_POSITIONS = 8  # shown to people; phrase tables draft dozens of tokens at once
 
 
 def race_json(race: Race, *, with_texts: bool = True) -> dict[str, Any]:
@@ -70,7 +70,8 @@ def card_data(race: Race, with_texts: bool = True) -> dict[str, Any]:
     for people and, in each round, its time line.
 
     A mark is [seconds after the first piece, characters, tokens, origin "draft" | "target" | "", thinking]; a step
-    is [seconds, drafted, accepted]. The marks of the answer and of the thoughts cover ``text`` and ``thinking``.
+    is [seconds, drafted, accepted]. The marks of the answer and of the thoughts cover ``text`` and ``thinking``;
+    characters are code points (in JavaScript: ``Array.from(text)``).
     """
     data = race_json(race, with_texts=with_texts)
     for number, side in enumerate(data["sides"]):
@@ -276,7 +277,8 @@ def _list(values: Sequence[float] | None) -> list[float] | None:
 
 
 def _shares(shares: Sequence[float] | None) -> str:
-    return " ".join(f"{share:.0%}" for share in shares or ()) or "–"
+    shown = [f"{share:.0%}" for share in shares or ()]
+    return " ".join([*shown[:MOST_POSITIONS], "…"] if len(shown) > MOST_POSITIONS else shown) or "–"
 
 
 def _figure(value: float | None, form: str) -> str:
