@@ -42,13 +42,14 @@ RATE = 200.0
 OBSERVE = """
 (selector) => {
   const clock = () => performance.timeOrigin + performance.now();
-  window.seen = {last: null, updates: 0};
+  window.seen = {first: null, last: null, updates: 0};
   new MutationObserver((changes) => {
     for (const change of changes) {
       const node = change.target.nodeType === 3 ? change.target.parentElement : change.target;
       if (!node || !node.closest || !node.closest(selector)) continue;
       if (![...change.addedNodes].some((n) => n.textContent.trim()) && change.type !== "characterData") continue;
       window.seen.last = clock();
+      window.seen.first ??= window.seen.last;
       window.seen.updates += 1;
     }
   }).observe(document.body, {childList: true, characterData: true, subtree: true});
@@ -222,6 +223,33 @@ def _settled(pane: Pane, finished: float) -> None:
         pane.page.wait_for_timeout(200)
 
 
+def real_engine(browser: BrowserContext) -> tuple[float, float]:
+    """The practice target's long answer on the embedded engine: (share of the engine's own decode speed
+    that is seen from the first piece to the last, the engine's tokens a second)."""
+    with tempfile.TemporaryDirectory() as folder:
+        port, engine_port = free_port(), free_port()
+        env = {"BONSAI_HOME": folder, "BONSAI_PORT": str(engine_port), "BONSAI_ENGINE": "embedded"}
+        argv = [sys.executable, "-m", "launcher", "--no-browser", "--ui-port", str(port)]
+        with child(argv, env):
+            wait(lambda: get(f"http://127.0.0.1:{engine_port}/health")[0] == 200, 60, "the engine")
+            page = browser.new_page()
+            page.goto(f"http://127.0.0.1:{port}/")
+            page.wait_for_selector("#b-prompt", timeout=60_000)
+            page.evaluate(OBSERVE, ".b-running .b-text")
+            page.fill("#b-prompt", "Give me a long answer.")
+            page.press("#b-prompt", "Enter")
+            page.wait_for_selector(".b-running", timeout=30_000)
+            page.wait_for_selector(".b-running", state="detached", timeout=300_000)
+            seen = page.evaluate("window.seen")
+            page.close()
+        store = Store(Path(folder))
+        timings = store.load(store.list().conversations[0].id).turns[-1].timings
+        assert timings is not None
+        assert timings.tokens_per_second is not None
+        visible = timings.predicted_tokens / ((seen["last"] - seen["first"]) / 1000)
+        return visible / timings.tokens_per_second, timings.tokens_per_second
+
+
 def idle(browser: BrowserContext) -> float:
     """Share of a core that the product's server uses with an open page and nothing to do."""
     with bonsai_pane(browser, Case(10, 0)) as pane:
@@ -260,6 +288,7 @@ def main() -> None:
             results.append(run(browser, profile, case))
             print(results[-1], file=sys.stderr, flush=True)
         idle_share = idle(browser)
+        real_share, real_speed = real_engine(browser)
         browser.close()
     rows = [
         (
@@ -277,7 +306,10 @@ def main() -> None:
     print(machine(), "\n")
     headers = ["page", "tokens", "messages before", "panes", "visible / engine's rate", "behind at the end"]
     print(table([*headers, "server, cores", "browser, CPU"], rows))
-    print(f"\nServer at rest with an open page: {idle_share:.4f} of a core.")
+    print(
+        f"\nThe practice target's long answer, embedded engine at {real_speed:.0f} tokens/s: {real_share:.3f} of it seen."
+    )
+    print(f"Server at rest with an open page: {idle_share:.4f} of a core.")
     _compare(results)
 
 
