@@ -31,7 +31,8 @@ def program() -> tuple[str, ...]:
     """The words that start the child; llama-server's options follow."""
     if getattr(sys, "frozen", False):
         return (sys.executable, SUBCOMMAND)
-    return (sys.executable, "-m", "launcher", SUBCOMMAND)
+    # -P: a folder named launcher where the person stands must not be taken for ours.
+    return (sys.executable, "-P", "-m", "launcher", SUBCOMMAND)
 
 
 def available() -> str | None:

@@ -311,6 +311,7 @@ class Lifecycle:
             self._stop_all(but=lambda loaded: loaded == plan)
             if plan in self._servers:
                 self._server = self._servers[plan]
+                self._server.plan = plan  # equal, but its reasons may be those of a measurement
             else:
                 self._tell(
                     phase="starting",

@@ -18,7 +18,9 @@ PURE = {
     "launcher/advise.py", "launcher/choose.py", "launcher/client/decode.py", "launcher/client/events.py",
     "launcher/client/figures.py", "launcher/client/refusal.py", "launcher/client/sse.py",
     "launcher/client/thinking.py", "launcher/errors.py", "launcher/hardware/model.py",
-    "launcher/drafter_kinds.py", "launcher/hardware/parse.py", "launcher/methods.py", "launcher/pair.py", "launcher/plan.py", "launcher/practice_recipe.py",
+    "launcher/drafter_kinds.py", "launcher/hardware/parse.py", "launcher/memory.py", "launcher/methods.py",
+    "launcher/pair.py", "launcher/race_figures.py", "launcher/race_prompts.py", "launcher/race_record.py",
+    "launcher/race_stats.py", "launcher/race_types.py", "launcher/race_verdict.py", "launcher/plan.py", "launcher/practice_recipe.py",
     "launcher/practice_texts.py", "launcher/resolved.py", "launcher/settings.py", "webui/conversation.py",
     "webui/draft.py", "webui/figures.py",
 }  # fmt: skip
