@@ -50,9 +50,9 @@ class EngineClient:
         question_s: float = QUESTION_S,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self._headers = {"Connection": "close", "Accept-Encoding": "identity"}
+        self.headers = {"Connection": "close", "Accept-Encoding": "identity"}
         if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key}"
+            self.headers["Authorization"] = f"Bearer {api_key}"
         self._stream_timeout = httpx.Timeout(silence_s, connect=connect_s)
         self._question_timeout = httpx.Timeout(question_s, connect=connect_s)
 
@@ -189,7 +189,7 @@ class EngineClient:
             )
         return httpx.AsyncClient(
             base_url=self.base_url,
-            headers=self._headers,
+            headers=self.headers,
             timeout=timeout,
             trust_env=False,
             transport=transport,
