@@ -12,8 +12,11 @@ from launcher import __version__, console
 from launcher.ask import make_lifecycle
 from launcher.errors import PortTaken
 from launcher.hardware.detect import detect
+from launcher.methods import Method, Offer, default_pair, offered
 from launcher.paths import Paths, make_folder
-from launcher.plan import LOOPBACK
+from launcher.plan import LOOPBACK, LaunchPlan, make_plan
+from launcher.provision import resolve_all
+from launcher.race_store import RaceStore
 from launcher.settings import Settings, Value
 from launcher.store import Store
 from launcher.supervise import ports
@@ -26,7 +29,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     folder cannot be used. A missing or broken engine or model is shown on the page instead.
     """
     from webui.app import PageContext, gradio_environment, serve
-    from webui.state import Row
+    from webui.state import RaceRoom, Row
 
     os.environ.update(gradio_environment(env))  # read by gradio when it is imported
     host = settings.host.value
@@ -39,6 +42,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     engine_settings = replace(settings, host=Value("127.0.0.1"))
     store = Store(make_folder(paths.data))
     lifecycle = make_lifecycle(engine_settings, paths, env)
+    races = _RacePlanner(engine_settings, paths)
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     context = PageContext(
         lifecycle=lifecycle,
@@ -48,9 +52,10 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
         port=port,
         version=__version__,
         settings_rows=tuple(Row(*row) for row in settings.rows()),
-        machine_rows=tuple(Row(*row) for row in detect().rows()),
+        machine_rows=tuple(Row(*row) for row in races.machine.rows()),
         notices=_notices(settings),
         password=password,
+        races=RaceRoom(RaceStore(paths.data), races.offers, races.default, races.plans, races.machine),
     )
 
     def started() -> None:
@@ -72,6 +77,25 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
         ) from error
     finally:
         lifecycle.close()
+
+
+class _RacePlanner:
+    """What can be raced with these settings, looked up anew each time: files may come and go meanwhile."""
+
+    def __init__(self, settings: Settings, paths: Paths) -> None:
+        self._settings, self._paths = settings, paths
+        self.machine = detect()
+
+    def offers(self) -> tuple[Offer, ...]:
+        return offered(resolve_all(self._settings, self._paths))
+
+    def default(self) -> tuple[Method, Method]:
+        return default_pair(self._settings, resolve_all(self._settings, self._paths))
+
+    def plans(self, a: Method, b: Method) -> tuple[LaunchPlan, LaunchPlan]:
+        resolved = resolve_all(self._settings, self._paths)
+        first, second = (make_plan(self._settings, self.machine, resolved, method) for method in (a, b))
+        return first, second
 
 
 def _notices(settings: Settings) -> tuple[str, ...]:

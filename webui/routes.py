@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,16 +18,15 @@ from webui.answer import Answer, Ask
 from webui.assets import asset
 from webui.book import Book
 from webui.conversation import index_of, with_edited_prompt, with_prompt, with_text, without
+from webui.exchange import Handler, attachment, needed_text, read_body, read_json, told
 from webui.hub import Hub
+from webui.race_routes import RaceRoutes
 from webui.settings_form import changed_settings, settings_view
 from webui.state import PageContext
 from webui.stream import Outbox, Receive, Send, send_outbox
 from webui.views import conversation_view, listing_view, machine_view, status_view, turn_view
 
-LARGEST_BODY = 64 * 1024 * 1024  # bytes; an import of a long conversation is a few MB
 _DOWNLOADS = {"markdown": ("text/markdown", "md"), "json": ("application/json", "json")}
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Routes:
@@ -43,6 +39,7 @@ class Routes:
         self._book = Book(context.store, self._changed)
         self._answers: dict[str, Answer] = {}
         self._attached = False
+        self._races = RaceRoutes(context)
 
     def all(self) -> list[Route]:
         """Routes under ``/bonsai/``."""
@@ -66,12 +63,14 @@ class Routes:
             ("PATCH", one + "/turns/{turn}", self._edit_text),
             ("DELETE", one + "/turns/{turn}", self._delete_turn),
         ]
-        return [Route(path, _told(handler), methods=[method]) for method, path, handler in table]
+        table += self._races.table()
+        return [Route(path, told(handler), methods=[method]) for method, path, handler in table]
 
     def close(self) -> None:
-        """Stop every answer (what came is kept) and let go of every open tab."""
+        """Stop every answer and race (what came is kept) and let go of every open tab."""
         for answer in list(self._answers.values()):
             answer.stop()
+        self._races.close()
         self._hub.close()
 
     def _changed(self, conversation_id: str, exists: bool) -> None:
@@ -92,7 +91,7 @@ class Routes:
         return JSONResponse(machine_view(self._context, status, log))
 
     async def _engine(self, request: Request) -> Response:
-        wanted = (await _json(request)).get("speculative")
+        wanted = (await read_json(request)).get("speculative")
         if wanted is not None and not isinstance(wanted, bool):
             raise BadInput("Speculation is on or off.")
         self._context.lifecycle.start(speculative=wanted)
@@ -107,7 +106,7 @@ class Routes:
         return JSONResponse(settings_view(await self._book.settings()))
 
     async def _save_settings(self, request: Request) -> Response:
-        changes = await _json(request)
+        changes = await read_json(request)
         settings = await self._book.change_settings(lambda before: changed_settings(before, changes))
         return JSONResponse(settings_view(settings))
 
@@ -118,7 +117,7 @@ class Routes:
         return _conversation(await self._book.load(request.path_params["id"]))
 
     async def _rename(self, request: Request) -> Response:
-        title = " ".join(_text(await _json(request), "title", "A title").split())[:200]
+        title = " ".join(needed_text(await read_json(request), "title", "A title").split())[:200]
         return _conversation(await self._book.rename(request.path_params["id"], title))
 
     async def _delete(self, request: Request) -> Response:
@@ -126,7 +125,7 @@ class Routes:
         return JSONResponse({})
 
     async def _import(self, request: Request) -> Response:
-        body = await _body(request)
+        body = await read_body(request)
         try:
             text = body.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -142,11 +141,11 @@ class Routes:
         return Response(
             await self._book.export(conversation.id, form),
             media_type=f"{kind}; charset=utf-8",
-            headers={"Content-Disposition": _attachment(conversation.title, ending)},
+            headers={"Content-Disposition": attachment(conversation.title, ending, "conversation")},
         )
 
     async def _edit_text(self, request: Request) -> Response:
-        text = _text(await _json(request), "text", "A message")
+        text = needed_text(await read_json(request), "text", "A message")
         turn = request.path_params["turn"]
         return _conversation(
             await self._book.change(request.path_params["id"], lambda it: with_text(it, turn, text))
@@ -157,18 +156,18 @@ class Routes:
         return _conversation(await self._book.change(request.path_params["id"], lambda it: without(it, turn)))
 
     async def _chat(self, request: Request) -> Response:
-        body = await _json(request)
+        body = await read_json(request)
         action = body.get("action", "send")
         conversation_id = body.get("conversation")
         if action == "again":
-            prompt_id = _text(body, "turn", "A message to answer")
+            prompt_id = needed_text(body, "turn", "A message to answer")
             conversation = await self._book.load(str(conversation_id))
             index_of(conversation, prompt_id)
         else:
-            prompt = Turn(uuid.uuid4().hex, "user", _text(body, "text", "A message"), time.time())
+            prompt = Turn(uuid.uuid4().hex, "user", needed_text(body, "text", "A message"), time.time())
             prompt_id = prompt.id
             if action == "edit":
-                turn = _text(body, "turn", "A message to change")
+                turn = needed_text(body, "turn", "A message to change")
                 conversation = await self._book.change(
                     str(conversation_id), lambda it: with_edited_prompt(it, turn, prompt)
                 )
@@ -182,7 +181,7 @@ class Routes:
         return _Chat(self, conversation, ask)
 
     async def _stop(self, request: Request) -> Response:
-        answer = self._answers.get(_text(await _json(request), "answer", "An answer"))
+        answer = self._answers.get(needed_text(await read_json(request), "answer", "An answer"))
         if answer is not None:
             answer.stop()
         return JSONResponse({"found": answer is not None})
@@ -250,53 +249,5 @@ class _Events(Response):
         outbox.close()
 
 
-def _told(handler: Handler) -> Handler:
-    """Errors for people become JSON that the scripts show; anything else stays a fault of ours."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except BadInput as problem:
-            status, told = 400, problem
-        except LauncherError as problem:
-            status, told = 409, problem  # type: ignore[assignment]
-        return JSONResponse({"error": told.what, "remedy": told.remedy}, status_code=status)
-
-    return answer
-
-
 def _conversation(conversation: Conversation) -> Response:
     return JSONResponse(conversation_view(conversation))
-
-
-def _attachment(title: str, ending: str) -> str:
-    """A header that names the file after the conversation, plainly and with its own letters (RFC 6266)."""
-    plain = re.sub(r"[^A-Za-z0-9]+", "-", title)[:60].strip("-") or "conversation"
-    own = " ".join(re.sub(r"[^\w\- ]+", " ", title).split())[:60] or "conversation"
-    return f"attachment; filename=\"{plain}.{ending}\"; filename*=UTF-8''{quote(f'{own}.{ending}')}"
-
-
-async def _body(request: Request) -> bytes:
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > LARGEST_BODY:
-            raise BadInput(f"This is larger than {LARGEST_BODY // 1024**2} MB.", "Send something smaller.")
-    return body
-
-
-async def _json(request: Request) -> dict[str, Any]:
-    try:
-        value = json.loads(await _body(request))
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise BadInput("The request is no JSON object.", "Reload the page.")
-    return value
-
-
-def _text(body: dict[str, Any], name: str, label: str) -> str:
-    value = body.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise BadInput(f"{label} needs some text.")
-    return value

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from launcher.hardware.model import Machine
 from launcher.lifecycle import Lifecycle
+from launcher.methods import Method, Offer
+from launcher.plan import LaunchPlan
+from launcher.race_store import RaceStore
 from launcher.store import Store
 
 
@@ -23,6 +27,21 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True)
+class RaceRoom:
+    """What races need. The callables may be slow and raise LauncherError.
+
+    ``offers``: every way to run the target, each with what stands against it; ``default``: the two that a race
+    begins with; ``plans``: the plans for two of them.
+    """
+
+    store: RaceStore
+    offers: Callable[[], tuple[Offer, ...]]
+    default: Callable[[], tuple[Method, Method]]
+    plans: Callable[[Method, Method], tuple[LaunchPlan, LaunchPlan]]
+    machine: Machine | None = None
+
+
+@dataclass(frozen=True)
 class PageContext:
     """``run_token`` is this run's secret; ``password`` is set when other machines may connect."""
 
@@ -37,3 +56,4 @@ class PageContext:
     notices: tuple[str, ...] = ()
     password: str | None = field(default=None, repr=False)
     on_quit: Callable[[], None] = _nothing
+    races: RaceRoom | None = None

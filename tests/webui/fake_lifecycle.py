@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher.client.http import EngineClient
 from launcher.errors import LauncherError
-from launcher.lifecycle import Lease, Lifecycle, Status
+from launcher.lifecycle import Lease, Lifecycle, Status, Workshop
 from launcher.plan import LaunchPlan, make_plan
 from launcher.resolved import Resolved
 from launcher.settings import resolve
@@ -24,8 +24,24 @@ def a_plan(*, speculative: bool = True, practice: bool = True, drafter: bool = T
     return make_plan(resolve({}, {"BONSAI_SPECULATIVE": "1" if speculative else "0"}), plans.MACHINE, parts)
 
 
+class FakeWorkshop(Workshop):
+    """All engines are loaded: the one at ``url``, and for plans that draft the one at ``drafting``."""
+
+    def __init__(self, url: str, drafting: str) -> None:
+        self._urls = url, drafting
+
+    async def engine(self, plan: LaunchPlan) -> Lease:
+        return Lease(EngineClient(self._urls[plan.spec_type != "none"]), plan)
+
+    def loaded(self) -> int:
+        return 2
+
+
 class FakeLifecycle(Lifecycle):
-    """Ready from the start, unless ``phase`` says otherwise. ``started`` keeps what ``start`` was asked for."""
+    """Ready from the start, unless ``phase`` says otherwise. ``started`` keeps what ``start`` was asked for.
+    ``drafting`` is the address of the engine that races use for speculation."""
+
+    drafting = ""
 
     def __init__(self, url: str, plan: LaunchPlan | None = None, phase: str = "ready") -> None:
         self.url = url
@@ -68,6 +84,11 @@ class FakeLifecycle(Lifecycle):
                 yield Lease(EngineClient(self.url), self.plan)
             finally:
                 self.become(busy_with="")
+
+    @asynccontextmanager
+    async def workshop(self, who: str) -> AsyncIterator[Workshop]:
+        async with self.lease(who):
+            yield FakeWorkshop(self.url, self.drafting or self.url)
 
     def log_tail(self, lines: int = 200) -> str:
         return "\n".join(["main: server is listening", "srv  log: <b>one line</b>"][-lines:])

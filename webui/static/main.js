@@ -5,6 +5,7 @@ import { complain } from "./dialog.js";
 import { $, icon } from "./dom.js";
 import * as empty from "./empty.js";
 import * as machine from "./machine.js";
+import * as race from "./race.js";
 import * as scroll from "./scroll.js";
 import * as settings from "./settings.js";
 import * as sidebar from "./sidebar.js";
@@ -58,6 +59,7 @@ async function main() {
   sidebar.start();
   empty.start();
   machine.start();
+  race.start();
   status.start();
   await values;
   await chat.restore();

@@ -1,0 +1,190 @@
+"""Runs a race for one tab: waits for the engines, passes on what the race tells, keeps what was measured."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from launcher.errors import LauncherError, StoreError
+from launcher.lifecycle import Lifecycle, Status
+from launcher.race import Stop, run_set
+from launcher.race_store import RaceStore
+from launcher.race_types import (
+    Ended,
+    Live,
+    Note,
+    Piece,
+    Preparing,
+    Race,
+    RaceEvent,
+    RaceSpec,
+    RaceStarted,
+    Reading,
+    RoundDone,
+    RunDone,
+    RunStarted,
+)
+from webui.blocks import utf16
+from webui.race_views import result_view, row_view, verdict_view
+from webui.stream import Frame, Outbox
+
+WAIT_SHOWN_AFTER_S = 0.2
+_ORIGIN = {"draft": 1, "target": 0}
+
+
+class RaceOutbox(Outbox):
+    """Joins what comes between two sendings.
+
+    A piece is ``{"s": side, "t": text, "r": [[characters, origin], …]}``, or with ``"h"`` in place of ``"t"`` for
+    thoughts; characters are UTF-16 units, origins 1 (drafter), 0 (target), -1 (unknown). Of running figures only
+    the latest goes out.
+    """
+
+    def piece(self, piece: Piece) -> None:
+        """More text of one side."""
+        kind = "h" if piece.thinking else "t"
+        last = self._frames[-1] if self._frames else {}
+        if kind not in last or last.get("s") != piece.side:
+            last = {"s": piece.side, kind: "", "r": []}
+            self.put(last)
+        last[kind] += piece.text
+        length, origin = utf16(piece.text), _ORIGIN.get(piece.origin, -1)
+        runs = last["r"]
+        if runs and runs[-1][1] == origin:
+            runs[-1][0] += length
+        else:
+            runs.append([length, origin])
+
+    def live(self, frame: Frame) -> None:
+        """Figures that make earlier ones stale."""
+        self._frames = [it for it in self._frames if "live" not in it]
+        self.put(frame)
+
+
+class RunningRace:
+    """``run`` it once; ``stop`` may be called at any time, from the same event loop."""
+
+    def __init__(
+        self, specs: Sequence[RaceSpec], lifecycle: Lifecycle, store: RaceStore, outbox: RaceOutbox
+    ) -> None:
+        self.id = uuid.uuid4().hex
+        self._specs = specs
+        self._lifecycle = lifecycle
+        self._store = store
+        self._outbox = outbox
+        self._stop = Stop()
+        self._line: asyncio.Task[None] | None = None
+        self._inside = False
+        self._saves: list[asyncio.Task[None]] = []
+
+    def stop(self, *, now: bool) -> None:
+        """End after the running round, or at once: the engine's connection then closes; what came is kept."""
+        if now:
+            self._stop.now()
+        else:
+            self._stop.after_round()
+        if not self._inside and self._line is not None:
+            self._line.cancel()
+
+    async def run(self) -> None:
+        """Stream into the outbox until it is over, and close it."""
+        self._line = asyncio.ensure_future(self._work())
+        try:
+            if self._stop.between_rounds:
+                self._line.cancel()
+            await self._line
+        except asyncio.CancelledError:
+            self._line.cancel()
+            self._outbox.put({"broken": {"error": "Stopped before the race began.", "remedy": ""}})
+        except LauncherError as problem:
+            self._outbox.put({"broken": {"error": problem.what, "remedy": problem.remedy}})
+        finally:
+            await asyncio.gather(*self._saves)
+            self._outbox.close()
+
+    async def _work(self) -> None:
+        self._outbox.put({"begin": {"id": self.id, "total": len(self._specs)}})
+        reporter = asyncio.ensure_future(self._report_waiting())
+        try:
+            async with self._lifecycle.workshop("race") as workshop:
+                self._inside = True
+                reporter.cancel()
+                races = await run_set(workshop, self._specs, self._tell, self._stop)
+        finally:
+            reporter.cancel()
+        await asyncio.gather(*self._saves)
+        if len(self._specs) == 1:
+            self._outbox.put({"result": result_view(races[0])})
+        else:
+            self._outbox.put({"over": {"ended": races[-1].ended, "races": len(races)}})
+
+    def _tell(self, event: RaceEvent) -> None:
+        match event:
+            case Piece():
+                self._outbox.piece(event)
+            case Live(side, timings):
+                figures = {"tokens": timings.predicted_tokens, "speed": timings.tokens_per_second}
+                self._outbox.live({"live": {"s": side, **figures, "acceptance": timings.acceptance}})
+            case Ended(race):
+                if any(run.marks for run in race.runs):
+                    self._saves.append(asyncio.ensure_future(self._save(race)))
+                self._outbox.put({"ended": row_view(race)})
+            case _:
+                frame = frame_of(event)
+                if frame is not None:
+                    self._outbox.put(frame)
+
+    async def _save(self, race: Race) -> None:
+        try:
+            await asyncio.to_thread(self._store.save, race)
+            self._outbox.put({"kept": race.id})
+        except StoreError as problem:
+            self._outbox.put({"note": f"This race is not kept. {problem.what} {problem.remedy}".strip()})
+
+    async def _report_waiting(self) -> None:
+        """Say why nothing happens yet."""
+        said = ""
+        await asyncio.sleep(WAIT_SHOWN_AFTER_S)
+        while True:
+            text = waiting_for(self._lifecycle.status())
+            if text != said:
+                said = text
+                self._outbox.put({"wait": text})
+            await asyncio.sleep(WAIT_SHOWN_AFTER_S)
+
+
+def waiting_for(status: Status) -> str:
+    """A sentence for somebody whose race has not begun."""
+    who = {"chat": "answer", "race": "race", "lab": "lab"}.get(status.busy_with, status.busy_with)
+    if who:
+        return f"Waits for the running {who}."
+    return "The engine is free in a moment." if status.phase == "ready" else status.message
+
+
+def frame_of(event: RaceEvent) -> dict[str, Any] | None:
+    """What the page is told of the steps of a race; None for what it does not show."""
+    frame: dict[str, Any] | None = None
+    match event:
+        case RaceStarted(number, total, prompt, sides, rounds):
+            names = [side.name for side in sides]
+            about = {"kind": prompt.kind, "language": prompt.language, "names": names, "rounds": rounds}
+            frame = {"race": {"number": number, "total": total, **about}}
+        case Preparing(side, message):
+            frame = {"prepare": {"s": side, "message": message}}
+        case RunStarted(side, number):
+            frame = {"run": {"s": side, "round": number}}
+        case Reading(side, processed, total):
+            frame = {"reading": {"s": side, "done": processed, "of": total}}
+        case RunDone(run):
+            timings = run.timings
+            figures = {"speed": timings.tokens_per_second, "acceptance": timings.acceptance}
+            frame = {
+                "ran": {"s": run.side, "round": run.round, "tokens": timings.predicted_tokens, **figures}
+            }
+        case RoundDone(number, verdict):
+            frame = {"round": {"number": number, **verdict_view(verdict)}}
+        case Note(text):
+            frame = {"note": text}
+    return frame
