@@ -101,7 +101,16 @@ class AnswerDraft:
             engine=self.engine,
             ended=self.ended or "stopped",
         )
+        if turn.ended == "length" and content.strip() and self._full(turn):
+            turn = replace(turn, ended="full")
         return replace(turn, note=self._note(turn))
+
+    def _full(self, turn: Turn) -> bool:
+        return (
+            bool(self.context)
+            and turn.context_used is not None
+            and turn.context_used >= (self.context or 0) - 1
+        )
 
     def _saw(self, tokens: int, now: float) -> None:
         self._tokens += tokens
@@ -152,6 +161,8 @@ class AnswerDraft:
             return self.problem
         if turn.ended == "stopped":
             return "Stopped." if turn.content or turn.thinking else "Stopped before the first token."
+        if turn.ended == "full":
+            return f"Cut here: the context of {self.context:,} tokens is full."
         if turn.ended == "length":
             return self._cut(turn)
         if not turn.content.strip():
@@ -164,13 +175,10 @@ class AnswerDraft:
 
     def _cut(self, turn: Turn) -> str:
         tokens = f"{turn.timings.predicted_tokens if turn.timings else self._tokens:,}"
-        full = self.context and turn.context_used is not None and turn.context_used >= self.context - 1
         if not turn.content.strip() and turn.thinking:
             return (
                 f"Ran out of tokens while thinking ({tokens}). Raise the answer limit, set a thinking budget, "
                 "or switch thinking off, and try again."
             )
-        if full:
-            return f"Cut here: the context of {self.context:,} tokens is full."
         limit = f" of {self.limit:,} tokens" if self.limit else ""
         return f"Cut at the limit{limit}. Continue, or raise the answer limit in the settings."

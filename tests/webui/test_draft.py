@@ -69,7 +69,7 @@ def test_thoughts_are_apart_and_timed() -> None:
         (
             [Text("a"), Finished("length", Timings(prompt_tokens=2000, predicted_tokens=2096))],
             {"limit": 2096, "context": 4096},
-            "length",
+            "full",
             "the context of 4,096 tokens is full",
         ),
         ([Text("a")], {}, "stopped", "Stopped."),

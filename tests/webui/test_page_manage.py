@@ -269,6 +269,25 @@ def test_a_full_context_offers_two_ways_out(start_page: StartPage, visitor: Visi
     expect(tab.locator(".b-answer").last.locator(".b-text")).to_have_text("Fine.")
 
 
+def test_an_answer_cut_by_the_context_is_gone_on_with_without_the_oldest(
+    start_page: StartPage, visitor: Visitor
+) -> None:
+    page = start_page(rate=500, tokens=300, context=400)
+    tab = visitor.visit(page)
+    ask(tab, "word " * 180)
+    answered(tab)
+    expect(tab.locator(".b-note")).to_contain_text("Cut here: the context of 400 tokens is full")
+    first = tab.locator(".b-answer .b-text").inner_text()
+    tab.get_by_role("button", name="Leave out the oldest messages").click()
+    tab.wait_for_function(
+        "document.querySelectorAll('.b-answer:not(.b-running)').length === 2", timeout=30_000
+    )
+    assert tab.locator(".b-answer").first.locator(".b-text").inner_text() == first
+    expect(tab.locator(".b-answer").last.locator(".b-note")).to_contain_text(
+        "left out of what the model read"
+    )
+
+
 def test_an_answer_cut_by_its_limit_offers_to_go_on(start_page: StartPage, visitor: Visitor) -> None:
     page = start_page(rate=300, tokens=300)
     page.store.save_chat_settings(page.store.chat_settings().__class__(max_tokens=20))

@@ -19,7 +19,9 @@ const acts = {
   settings: () => tell("settings-open"),
   leaveOut: (turn) => {
     state.leaveOut.add(state.conversation.id);
-    acts.again(turn);
+    // What there is of an answer stays, and is gone on with.
+    if (turn.content) acts.proceed();
+    else acts.again(turn);
   },
   rewrite: (turn, text) => change("PATCH", `/turns/${turn.id}`, { text }),
   remove: async (turn) => {
