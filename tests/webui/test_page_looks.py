@@ -99,6 +99,7 @@ def test_contrast_in_both_schemes(start_page: StartPage, browser: Browser, schem
     for selector in (".b-bubble", ".b-answer .b-text p", ".b-answer .b-text a", ".b-text p code", ".hl-k", ".hl-c1",
                      ".b-figures", "#b-status-text", "#b-title", ".b-chip", ".b-chip[aria-pressed=true]", ".b-banner p",
                      ".b-item-open", ".b-group", "#b-keys", ".b-code-head span", "#b-tab-machine-button"):  # fmt: skip
+        tab.wait_for_selector(selector, state="attached")
         assert tab.evaluate(LUMINANCE, selector) >= 4.5, selector
     context.close()
 
