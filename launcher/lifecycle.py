@@ -278,6 +278,7 @@ class Lifecycle:
         if server is None or not server.alive:
             self._stop_all(but=lambda loaded: self._may_keep(loaded, plan))
             server = self._start(plan, lambda message: self._tell(message=f"{self._holder}: {message}"))
+            self._tell(message=f"The {self._holder} has the engines; the chat waits.")
         return _lease(server)
 
     def _start(self, plan: LaunchPlan, progress: Callable[[str], None]) -> Server:
