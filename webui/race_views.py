@@ -16,6 +16,7 @@ from launcher.race_types import Difference, Race, Run, Verdict
 from webui.blocks import utf16
 
 _ORIGIN = {"draft": 1, "target": 0}
+_THOUGHT = 10
 _NO_ROW = "acceptance by position"  # has a picture of its own
 
 
@@ -32,7 +33,7 @@ def result_view(race: Race, *, with_texts: bool = True) -> dict[str, Any]:
         "saved": saved(verdict),
         "texts": texts(race) if verdict.first_difference is None else _parting(verdict.first_difference),
         "identical": verdict.identical,
-        "difference": _difference(verdict.first_difference) if with_texts else None,
+        "difference": _difference(verdict.first_difference, with_texts),
         "warnings": list(verdict.warnings),
         "ended": race.ended,
         "problem": f"{race.problem} {race.remedy}".strip(),
@@ -119,26 +120,22 @@ def rounds_view(race: Race, with_texts: bool) -> list[dict[str, Any]]:
 def run_view(run: Run, with_texts: bool) -> dict[str, Any]:
     """One answer for the replay. The time line in columns, times as differences: a third of the size.
 
-    ``at``: milliseconds since the mark before; ``chars``, ``tokens``, ``origin`` (1 drafter, 0 target, -1 unknown);
-    the first ``thoughts`` marks are of the thoughts. ``steps``: [milliseconds, drafted, accepted].
+    ``at``: milliseconds since the mark before; ``chars``, ``tokens``, ``origin`` (1 drafter, 0 target, -1 unknown,
+    and 10 more for thoughts). ``steps``: [milliseconds, drafted, accepted].
     """
-    thoughts = sum(mark.thinking for mark in run.marks)
-    # Thoughts come first; should an engine mix them, each keeps its text and the order of its own.
-    marks = sorted(run.marks, key=lambda mark: not mark.thinking) if thoughts else run.marks
     chars, at = [], {True: 0, False: 0}
-    for mark in marks:
+    for mark in run.marks:
         source = run.thinking if mark.thinking else run.text
         start = at[mark.thinking]
         at[mark.thinking] = start + mark.chars
         chars.append(utf16(source[start : start + mark.chars]))
-    times = [round(mark.at_s * 1000) for mark in marks]
+    times = [round(mark.at_s * 1000) for mark in run.marks]
     timings = run.timings
     return {
         "at": [now - before for before, now in zip([0, *times], times, strict=False)],
         "chars": chars,
-        "tokens": [mark.tokens for mark in marks],
-        "origin": [_ORIGIN.get(mark.origin, -1) for mark in marks],
-        "thoughts": thoughts,
+        "tokens": [mark.tokens for mark in run.marks],
+        "origin": [_ORIGIN.get(mark.origin, -1) + (_THOUGHT if mark.thinking else 0) for mark in run.marks],
         "steps": [[round(step.at_s * 1000), step.drafted, step.accepted] for step in run.steps],
         "first_ms": round((timings.time_to_first_token_s or 0) * 1000),
         "speed": timings.tokens_per_second,
@@ -190,8 +187,10 @@ def _parting(difference: Difference) -> str:
     return f"The texts part at token {difference.token}."
 
 
-def _difference(difference: Difference | None) -> dict[str, str] | None:
-    return None if difference is None else {"a": difference.a, "b": difference.b, "why": difference.why}
+def _difference(difference: Difference | None, with_texts: bool) -> dict[str, str] | None:
+    if difference is None:
+        return None
+    return {"why": difference.why, **({"a": difference.a, "b": difference.b} if with_texts else {})}
 
 
 def _rows(race: Race) -> list[list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -80,21 +80,10 @@ def race(tab: Tab, **conditions: Any) -> None:
     tab.wait_for_selector(".r-verdict", timeout=60_000)
 
 
-def with_rate(rate: float, **more: Any) -> dict[str, Any]:
-    """For ``drafting``."""
-    return {"rate": rate, **more}
-
-
-__all__ = [
-    "BLOCKS",
-    "DSPARK",
-    "OFFERS",
-    "TEXT",
-    "Track",
-    "choose",
-    "open_tab",
-    "race",
-    "replace",
-    "run_track",
-    "with_rate",
-]
+def pace(
+    track: Track, *, plain: dict[str, Any] | None = None, drafting: dict[str, Any] | None = None
+) -> None:
+    """Change how both engines answer from now on (fields of PacedConfig); no race may be running."""
+    base: dict[str, Any] = {"rate": 600, "text": TEXT}
+    track.page.engine.config = PacedConfig(**base | (plain or {}))
+    track.drafting.config = PacedConfig(**base | {"alias": "drafting", "blocks": BLOCKS} | (drafting or {}))

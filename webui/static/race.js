@@ -63,7 +63,7 @@ function take(mine, frame) {
     mine.table?.add(frame.ended);
   } else if (frame.result) {
     mine.over = true;
-    show(frame.result, true);
+    show(frame.result, mine.kept === frame.result.id, true);
   } else if (frame.over) {
     mine.over = true;
     mine.live.node.remove();
@@ -80,9 +80,10 @@ function take(mine, frame) {
 
 // ---- a finished one
 
-function show(view, fresh = false) {
+// `kept`: it can be exported. `fresh`: it takes the place of whatever was on show.
+function show(view, kept, fresh = false) {
   replay?.pause();
-  const made = resultOf(view, exportNode(view.id));
+  const made = resultOf(view, kept && exportNode(view.id));
   replay = made.replay;
   made.node.dataset.race = view.id;
   const stage = $("r-stage");
@@ -101,7 +102,7 @@ function show(view, fresh = false) {
 async function open(id) {
   if (running) return;
   try {
-    show(await call("GET", `races/${id}`));
+    show(await call("GET", `races/${id}`), true);
   } catch (problem) {
     complain(problem);
   }

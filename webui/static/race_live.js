@@ -5,12 +5,12 @@ import { TokenText } from "./race_text.js";
 
 class LivePane {
   constructor(side) {
-    this.name = el("h3", {}, "AB"[side]);
+    this.name = el("span");
     this.figures = el("span", { class: "r-speed" });
     this.text = new TokenText(`Answer of ${"AB"[side]}`);
     this.foot = el("p", { class: "r-pane-foot" }, "waits");
     this.runs = el("ol", { class: "r-runs", "aria-label": "Rounds so far" });
-    this.node = el("section", { class: "r-pane r-live", data: { side } }, el("header", { class: "r-pane-head" }, this.name, this.figures), this.text.node, this.foot, this.runs);
+    this.node = el("section", { class: "r-pane r-live", data: { side } }, el("header", { class: "r-pane-head" }, el("h3", {}, el("i", { class: "r-letter" }, "AB"[side]), this.name), this.figures), this.text.node, this.foot, this.runs);
   }
 
   begin(name) {

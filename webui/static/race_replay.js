@@ -4,13 +4,15 @@ import { shareText, speedText } from "./race_figures.js";
 import { Ribbon, ribbonLegend, svg, upTo } from "./race_ribbon.js";
 import { TokenText } from "./race_text.js";
 
+const THOUGHT = 10; // is added to the origin of thoughts
+const isThought = (origin) => origin > THOUGHT / 2;
 const SPEEDS = [0.5, 1, 2, 4, 8];
 const clock = (ms) => `${(ms / 1000).toFixed(ms < 100_000 ? 2 : 1)} s`;
 const SIGN = { Play: "M3 1.500v11l9-5.500z", Pause: "M3 2h3v10h-3zM8 2h3v10h-3z" };
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 class ReplayPane {
-  constructor(name, run, onPick) {
+  constructor(side, name, run, onPick) {
     this.run = run;
     let at = run.first_ms;
     this.times = run.at.map((gap) => (at += gap));
@@ -20,7 +22,6 @@ class ReplayPane {
     for (const tokens of run.tokens) this.counts.push(this.counts.at(-1) + tokens);
     this.text = new TokenText(`Answer of ${name}`);
     if (run.text === null) this.text.node.classList.add("r-anonymous");
-    this.text.node.classList.toggle("r-wholly-known", run.origin.some((origin) => origin === 1));
     this.count = el("span", { class: "r-count" });
     this.flag = el("span", { class: "r-flag", hidden: true });
     this.bar = el("i");
@@ -29,7 +30,7 @@ class ReplayPane {
     this.node = el(
       "section",
       { class: "r-pane", "aria-label": `Replay of ${name}` },
-      el("header", { class: "r-pane-head" }, el("h3", {}, name), el("span", { class: "r-speed" }, [speedText(run.speed), shareText(run.acceptance)].filter(Boolean).join(" · "))),
+      el("header", { class: "r-pane-head" }, el("h3", {}, el("i", { class: "r-letter" }, "AB"[side]), name), el("span", { class: "r-speed" }, [speedText(run.speed), shareText(run.acceptance)].filter(Boolean).join(" · "))),
       el("div", { class: "r-lane", "aria-hidden": "true" }, this.bar),
       this.text.node,
       el("p", { class: "r-pane-foot" }, this.count, this.flag),
@@ -39,9 +40,9 @@ class ReplayPane {
 
   seek(ms) {
     const to = upTo(this.times, ms);
-    const { origin, thoughts } = this.run;
-    for (let at = this.shown; at < to; at += 1) this.text.append(this.pieces[at], origin[at], at < thoughts);
-    for (let at = this.shown - 1; at >= to; at -= 1) this.text.cut(this.pieces[at].length, at < thoughts);
+    const { origin } = this.run;
+    for (let at = this.shown; at < to; at += 1) this.text.append(this.pieces[at], origin[at] % THOUGHT, isThought(origin[at]));
+    for (let at = this.shown - 1; at >= to; at -= 1) this.text.cut(this.pieces[at].length, isThought(origin[at]));
     if (to !== this.shown || this.count.textContent === "") {
       this.shown = to;
       this.text.toEnd();
@@ -55,13 +56,12 @@ class ReplayPane {
 
 // The text of each mark; where the texts were left out, as many letters that are only seen as blocks.
 function pieces(run) {
-  let place = 0;
+  const places = { true: 0, false: 0 };
   return run.chars.map((length, at) => {
     if (run.text === null) return length > 1 ? `${"x".repeat(length - 1)} ` : "x";
-    if (at === run.thoughts) place = 0;
-    const source = at < run.thoughts ? run.thinking : run.text;
-    place += length;
-    return source.slice(place - length, place);
+    const thought = isThought(run.origin[at]);
+    places[thought] += length;
+    return (thought ? run.thinking : run.text).slice(places[thought] - length, places[thought]);
   });
 }
 
@@ -81,7 +81,7 @@ export class Replay {
     this.node = el(
       "section",
       { class: "r-card r-replay", "aria-label": "Replay" },
-      el("div", { class: "r-head" }, el("h2", {}, "Replay in true time"), this.rounds.length > 1 && this.choice()),
+      el("div", { class: "r-head" }, el("h2", {}, "Replay in true time", el("small", {}, "from the request on")), this.rounds.length > 1 && this.choice()),
       this.panesNode,
       el("div", { class: "r-controls" }, this.playButton, this.scrubber, this.clock, this.speeds()),
       view.positions.some(Boolean) && ribbonLegend(),
@@ -120,11 +120,13 @@ export class Replay {
   load(round) {
     this.pause();
     const runs = (this.rounds.find((it) => it.round === round) ?? this.rounds[0]).runs;
-    this.panes = runs.map((run, side) => run && new ReplayPane(this.view.names[side], run, (ms) => this.jump(ms))).filter(Boolean);
+    this.panes = runs.map((run, side) => run && new ReplayPane(side, this.view.names[side], run, (ms) => this.jump(ms))).filter(Boolean);
     this.end = Math.max(1, ...this.panes.map((pane) => pane.end));
     const first = Math.min(...this.panes.map((pane) => pane.end));
     for (const pane of this.panes) {
-      const wins = this.panes.length > 1 && pane.end === first && first < this.end;
+      // Of answers that differ in length none is the first.
+      const fair = this.panes.length > 1 && this.panes[0].counts.at(-1) === this.panes[1].counts.at(-1);
+      const wins = fair && pane.end === first && first < this.end;
       pane.flag.textContent = `\u2691 ${pane.run.ended === "failed" || pane.run.ended === "stopped" ? `${pane.run.ended} at` : wins ? "first, in" : "done in"} ${clock(pane.end)}`;
     }
     this.scrubber.max = this.end;
@@ -150,6 +152,7 @@ export class Replay {
   }
 
   pause() {
+    if (!this.node) return;
     this.playing = false;
     cancelAnimationFrame(this.frame);
     this.drawButton();

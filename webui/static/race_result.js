@@ -19,6 +19,7 @@ export function headlineNode(view) {
 // Both texts around the first place where they differ, with that place marked.
 function differenceNode(names, difference) {
   const { a, b, why } = difference;
+  if (a === undefined) return el("p", { class: "b-muted" }, why);
   let same = 0;
   while (same < a.length && a[same] === b[same]) same += 1;
   const line = (name, text) =>

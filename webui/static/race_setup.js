@@ -109,7 +109,6 @@ export class Setup {
     if (text !== undefined) this.prompt.value = text;
     else if (document.activeElement !== this.prompt && Object.values(this.found.prompts).some((all) => Object.values(all).includes(this.prompt.value))) {
       this.prompt.value = "";
-      this.prompt.focus();
     }
     this.draw();
   }
