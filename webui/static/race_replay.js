@@ -134,6 +134,13 @@ export class Replay {
     this.panesNode.classList.toggle("r-one", this.panes.length < 2);
     this.ms = this.end;
     this.draw();
+    // Not on the page yet, nothing could be scrolled.
+    requestAnimationFrame(() => {
+      for (const pane of this.panes) {
+        pane.text.toEnd();
+        pane.ribbon?.follow();
+      }
+    });
   }
 
   // From the start, unless the person wants no motion.

@@ -63,16 +63,20 @@ export class Ribbon {
       const from = this.edges[done - 1];
       this.now.setAttribute("x", from + 1);
       this.now.setAttribute("width", this.edges[done] - from - 2);
-      this.strip.scrollLeft = this.edges[done] - this.strip.clientWidth * 0.7;
     } else {
       this.now.setAttribute("x", -50);
-      this.strip.scrollLeft = 0;
     }
+    this.follow();
     const [, drafted, accepted] = done ? this.steps[done - 1] : [0, 0, 0];
     const [allDrafted, allAccepted] = this.sums[done];
     this.caption.textContent = done
       ? `Block ${done} of ${this.steps.length}: ${accepted} of ${drafted} accepted · so far ${allAccepted} of ${allDrafted}`
       : `${this.steps.length} verify blocks`;
+  }
+
+  // Brings the block on show into view.
+  follow() {
+    this.strip.scrollLeft = this.shown > 0 ? this.edges[this.shown] - this.strip.clientWidth * 0.7 : 0;
   }
 }
 
