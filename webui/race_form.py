@@ -1,4 +1,4 @@
-"""What a person asks of a race, checked: the two ways to run, the prompt, the conditions. Pure but for planning."""
+"""What a person asks of a race, checked: the two ways to run, the prompt, the conditions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def specs_for(room: RaceRoom, body: Mapping[str, Any]) -> tuple[RaceSpec, ...]:
 
 
 def _plans(room: RaceRoom, body: Mapping[str, Any]) -> tuple[LaunchPlan, LaunchPlan]:
-    methods = [_method(room.offers(), body.get(name)) for name in ("a", "b")]
+    offers = room.offers()
+    methods = [_method(offers, body.get(name)) for name in ("a", "b")]
     return room.plans(methods[0], methods[1])
 
 

@@ -1,4 +1,4 @@
-"""A race as the page's scripts and the exported card take it. Pure.
+"""A race as the page's scripts and the exported card take it.
 
 Times are in milliseconds after the first token, and lengths in UTF-16 units, as JavaScript counts.
 """

@@ -32,7 +32,9 @@ def timed(side: int, round_: int, rate: float) -> Run:
     run = samples.run(side, round_, rate, text=WORDS, tokens=TOKENS)
     if side == 0:
         return run
-    steps, origins, at = [], [], 0
+    steps: list[Step] = []
+    origins: list[str] = []
+    at = 0
     while at < TOKENS:
         kept = 2 if len(steps) % 2 == 0 else 1
         steps.append(Step(round(at / rate, 6), 4, kept))

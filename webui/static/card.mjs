@@ -21,4 +21,5 @@ addEventListener("keydown", (event) => {
     replay.toggle();
   }
 });
+node.querySelector(".r-conditions").open = true;
 replay.autoplay();

@@ -1,12 +1,13 @@
 // The Race tab: choosing, watching, the verdict with its replay, and the races that were kept.
 import { call, stream } from "./api.js";
-import { complain } from "./dialog.js";
+import { complain, toast } from "./dialog.js";
 import { $, el } from "./dom.js";
 import { History, exportNode } from "./race_history.js";
 import { Live } from "./race_live.js";
 import { resultOf } from "./race_result.js";
 import { SetTable } from "./race_set.js";
 import { Setup } from "./race_setup.js";
+import { on, state } from "./state.js";
 
 const STOP_PATIENCE = 2500; // ms after which a stop does not wait for the server's word
 
@@ -22,11 +23,17 @@ function say(text) {
   $("r-say").textContent = text + (said % 2 ? "" : "\u00a0");
 }
 
+// What was in focus may have gone: the keyboard then goes on from here.
+function keepFocus() {
+  if (onShow() && document.activeElement === document.body) $("r-stage").focus({ preventScroll: true });
+}
+
 // ---- a running race
 
 async function stop(now) {
   if (!running) return;
   const { id, abort } = running;
+  running.stopping = true;
   if (now) setTimeout(() => abort.abort(), STOP_PATIENCE);
   await call("POST", "race/stop", { race: id, now }).catch(() => abort.abort());
 }
@@ -39,6 +46,7 @@ async function race(values) {
   const mine = running;
   setup.running(true);
   $("r-stage").replaceChildren(live.node);
+  keepFocus();
   live.node.scrollIntoView({ block: "start" });
   say("The race begins.");
   try {
@@ -63,14 +71,20 @@ function take(mine, frame) {
     mine.table?.add(frame.ended);
   } else if (frame.result) {
     mine.over = true;
+    setup.running(false);
     show(frame.result, mine.kept === frame.result.id, true);
   } else if (frame.over) {
     mine.over = true;
     mine.live.node.remove();
     mine.table.over(frame.over);
+    setup.running(false);
+    keepFocus();
+    mine.table.node.scrollIntoView({ block: "start" });
     say("The whole set is done.");
   } else if (frame.broken) {
-    complain({ message: `${frame.broken.error} ${frame.broken.remedy}`.trim() });
+    const message = `${frame.broken.error} ${frame.broken.remedy}`.trim();
+    if (mine.stopping) toast(message);
+    else complain({ message });
   } else if (frame.kept) {
     mine.kept = frame.kept;
   } else {
@@ -94,6 +108,7 @@ function show(view, kept, fresh = false) {
   } else {
     stage.replaceChildren(made.node);
   }
+  keepFocus();
   made.node.scrollIntoView({ block: "start" });
   say(view.headline.join(""));
   replay.autoplay();
@@ -121,6 +136,7 @@ const onShow = () => Boolean($("b-race")?.offsetParent);
 
 async function begin() {
   const form = $("r-setup");
+  looking = true;
   history ??= new History(open, gone);
   history.refresh();
   try {
@@ -133,9 +149,11 @@ async function begin() {
       el("button", { type: "button", class: "b-button", onclick: begin }, "Look again"),
     );
   }
+  looking = false;
 }
 
 let begun = false;
+let looking = false;
 
 // Gradio makes the tab's content when it is first opened, a moment after it is chosen.
 async function look() {
@@ -146,12 +164,16 @@ async function look() {
 }
 
 export function start() {
+  // An engine that is there now may make possible what was not.
+  on("status", () => {
+    if (begun && !setup && !looking && onShow() && state.status?.phase === "ready") begin();
+  });
   for (const kind of ["click", "keyup"]) {
     document.addEventListener(kind, (event) => event.target.closest?.("#b-tabs > .tab-wrapper") && look());
   }
   document.addEventListener("keydown", (event) => {
     // With nothing in focus, the space bar belongs to the replay on show.
-    if (event.key !== " " || event.target !== document.body || !onShow() || !replay?.node?.isConnected) return;
+    if (event.key !== " " || ![document.body, $("r-stage")].includes(event.target) || !onShow() || !replay?.node?.isConnected) return;
     event.preventDefault();
     replay.toggle();
   });

@@ -17,6 +17,7 @@ export class History {
     this.open = open;
     this.gone = gone;
     this.told = "";
+    this.most = 12;
   }
 
   async refresh() {
@@ -32,8 +33,21 @@ export class History {
     if (unreadable && unreadable !== this.told) toast(unreadable, "bad");
     this.told = unreadable;
     const place = $("r-history");
-    if (listing.races.length) place.replaceChildren(el("ul", { class: "r-list" }, ...listing.races.map((it) => this.line(it))));
+    if (listing.races.length) place.replaceChildren(...this.lines(listing.races));
     else place.replaceChildren(el("p", { class: "b-muted" }, "Each race is kept here, on this machine only, and can be replayed."));
+  }
+
+  // The newest; the others when they are asked for.
+  lines(races) {
+    const list = el("ul", { class: "r-list" }, ...races.slice(0, this.most).map((it) => this.line(it)));
+    const rest = races.slice(this.most);
+    if (!rest.length) return [list];
+    const more = el("button", { type: "button", class: "b-button", onclick: () => {
+      this.most = Infinity;
+      list.append(...rest.map((it) => this.line(it)));
+      more.remove();
+    } }, `Show all ${races.length}`);
+    return [list, more];
   }
 
   line(it) {

@@ -99,6 +99,8 @@ export class Live {
     const text = [kind, language].filter(Boolean).join(", ") || "own prompt";
     this.title.textContent = total > 1 ? `Race ${number} of ${total}: ${text}` : `Race: ${text}`;
     this.stands.textContent = "";
+    this.notes.replaceChildren();
+    this.notes.hidden = true;
     this.drawOrder();
   }
 
