@@ -38,7 +38,7 @@ def result_view(race: Race, *, with_texts: bool = True) -> dict[str, Any]:
         "ended": race.ended,
         "problem": f"{race.problem} {race.remedy}".strip(),
         "practice": race.sides[0].practice,
-        "prompt": race.prompt.text if with_texts else None,
+        "prompt": _sendable(race.prompt.text) if with_texts else None,
         "kind": race.prompt.kind,
         "language": race.prompt.language,
         "names": [side.name for side in race.sides],
@@ -87,7 +87,7 @@ def row_view(race: Race) -> dict[str, Any]:
 def races_view(listing: RaceListing) -> dict[str, Any]:
     """The kept races, and what had to be set aside."""
     return {
-        "races": [asdict(it) for it in listing.races],
+        "races": [asdict(it) | {"prompt": _sendable(it.prompt)} for it in listing.races],
         "set_aside": list(listing.set_aside),
         "unreadable": list(listing.unreadable),
     }
@@ -230,6 +230,11 @@ def _about(race: Race) -> list[list[str]]:
         ["Date", date(race.created)],
     ]
     return rows + [list(row) for row in race.machine]
+
+
+def _sendable(text: str) -> str:
+    """A prompt from a terminal may hold half a surrogate pair, which JSON in UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _speed(rate: float) -> str:

@@ -178,7 +178,7 @@ def test_by_keyboard(tab: Tab) -> None:
     tab.keyboard.press("ArrowRight")
     expect(tab.locator(".r-count").first).to_have_text("2 tokens")
     tab.keyboard.press("ArrowLeft")
-    expect(tab.locator(".r-count").first).to_have_text("1 tokens")
+    expect(tab.locator(".r-count").first).to_have_text("1 token")
     tab.keyboard.press("PageUp")
     expect(tab.locator(".r-clock")).to_contain_text("0.41 s of")
     expect(tab.locator(".r-scrubber")).to_have_attribute("aria-valuetext", "0.41 s of 3.05 s")

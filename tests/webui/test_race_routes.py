@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from launcher.race_types import Prompt
 from tests.conftest import wait_until
 from tests.launcher import race_samples as samples
 from tests.webui.conftest import TOKEN
@@ -93,7 +94,7 @@ def test_a_race_streams_in_turn_and_ends_with_its_verdict(track: Track, client: 
     assert TEXT.startswith("".join(it["t"] for it in pieces))
     assert {it["s"] for it in pieces} == {0}
     second = [it for it in sent[end:] if it.get("s") == 1]
-    assert {origin for it in second for _, origin in it["r"]} >= {0, 1}
+    assert {origin for it in second for _, origin in it.get("r", [])} >= {0, 1}
     result = sent[-1]["result"]
     assert result["word"] == "faster"
     assert result["headline"][:2] == ["dspark 4 is ", "faster"]
@@ -236,6 +237,15 @@ def test_half_a_character_does_no_harm(client: httpx.Client) -> None:
     body = json.dumps(PLAIN_REQUEST | {"text": "a \ud800 b", "rounds": 1, "max_tokens": 5})
     sent = frames(client.post("/bonsai/race", content=body))
     assert sent[-1]["result"]["prompt"] == "a ? b"
+
+
+def test_a_kept_race_with_half_a_character_can_be_seen(track: Track, client: httpx.Client) -> None:
+    kept = samples.race(prompt=Prompt("a \ud800 b"))
+    track.races.save(kept)
+    assert client.get("/bonsai/races").json()["races"][0]["prompt"] == "a ? b"
+    assert client.get(f"/bonsai/races/{kept.id}").json()["prompt"] == "a ? b"
+    assert "a ? b" in client.get(f"/bonsai/races/{kept.id}/export?form=markdown").text
+    assert client.get(f"/bonsai/races/{kept.id}/export?form=html").status_code == 200
 
 
 def test_list_delete_and_export(track: Track, client: httpx.Client) -> None:

@@ -47,7 +47,7 @@ class ReplayPane {
       this.shown = to;
       this.text.toEnd();
       this.bar.style.transform = `scaleX(${to / Math.max(1, this.times.length)})`;
-      this.count.textContent = to ? `${this.counts[to]} tokens` : "Reading the prompt";
+      this.count.textContent = to ? `${this.counts[to]} ${this.counts[to] === 1 ? "token" : "tokens"}` : "Reading the prompt";
     }
     this.flag.hidden = ms < this.end;
     this.ribbon?.seek(ms);
