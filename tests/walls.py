@@ -10,7 +10,8 @@ from dataclasses import dataclass
 # Standard modules that compute and nothing else.
 COMPUTING = {
     "__future__", "bisect", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib", "html",
-    "itertools", "json", "math", "random", "re", "shlex", "statistics", "string", "textwrap", "tomllib", "typing",
+    "itertools", "json", "math", "random", "re", "shlex", "statistics", "string", "textwrap", "tomllib", "types",
+    "typing",
 }  # fmt: skip
 
 # Rooms that decide or decode: same input, same output, and nothing else happens.
@@ -19,9 +20,10 @@ PURE = {
     "launcher/client/figures.py", "launcher/client/refusal.py", "launcher/client/sse.py",
     "launcher/client/thinking.py", "launcher/errors.py", "launcher/hardware/model.py",
     "launcher/drafter_kinds.py", "launcher/hardware/parse.py", "launcher/memory.py", "launcher/methods.py",
-    "launcher/pair.py", "launcher/race_figures.py", "launcher/race_prompts.py", "launcher/race_record.py",
-    "launcher/race_stats.py", "launcher/race_types.py", "launcher/race_verdict.py", "launcher/plan.py", "launcher/practice_recipe.py",
-    "launcher/practice_texts.py", "launcher/resolved.py", "launcher/settings.py", "webui/conversation.py",
+    "launcher/pair.py", "launcher/plain_values.py", "launcher/race_figures.py", "launcher/race_prompts.py",
+    "launcher/race_record.py", "launcher/race_stats.py", "launcher/race_types.py", "launcher/race_verdict.py",
+    "launcher/plan.py", "launcher/practice_recipe.py", "launcher/practice_texts.py",
+    "launcher/resolved.py", "launcher/settings.py", "webui/conversation.py",
     "webui/draft.py", "webui/figures.py",
 }  # fmt: skip
 # What they may take from rooms that do more: value types.
@@ -30,11 +32,12 @@ VALUE_TYPES = {"launcher/gguf_header.py", "launcher/store.py"}
 # Who may use what, and everybody else may not. ``sys.x`` and ``os.x`` are attributes, the rest modules.
 ONLY: dict[str, set[str]] = {
     # cli reads it once; the others hand it on to a child process or to gradio, and look for nothing in it
-    # but the compiler that CXX names.
+    # but the compiler that CXX names, and the GPUs that the driver's own variables hide.
     "os.environ": {
         "launcher/cli.py",
         "launcher/compiling.py",
         "launcher/engine_probe.py",
+        "launcher/hardware/detect.py",
         "launcher/page.py",
     },
     "os.getenv": set(),
@@ -54,14 +57,13 @@ ONLY: dict[str, set[str]] = {
     "subprocess": {
         "launcher/compiling.py",
         "launcher/engine_probe.py",
-        "launcher/hardware/probes.py",
         "launcher/serve.py",
         "launcher/supervise/*.py",
     },
     "os.system": set(),
     "os.popen": set(),
     "multiprocessing": set(),
-    "ctypes": {"launcher/embedded.py", "launcher/supervise/_*.py"},
+    "ctypes": {"launcher/embedded.py", "launcher/hardware/probes.py", "launcher/supervise/_*.py"},
     "psutil": {"launcher/hardware/*.py", "launcher/supervise/*.py"},
     "socket": {"launcher/client/loopback.py", "launcher/supervise/ports.py", "webui/app.py"},
     "httpx": {
