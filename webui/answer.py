@@ -50,6 +50,7 @@ class Answer:
         self._book = book
         self._outbox = outbox
         self._draft = AnswerDraft(ask.answer_id, time.time())
+        self.ended = asyncio.Event()  # what came is kept, nothing more is written
         self._stopped = False
         self._talk_task: asyncio.Task[None] | None = None
 
@@ -61,6 +62,12 @@ class Answer:
 
     async def run(self) -> Turn:
         """Stream into the outbox and return the turn as it was kept. Raises StoreError when it cannot be kept."""
+        try:
+            return await self._run()
+        finally:
+            self.ended.set()
+
+    async def _run(self) -> Turn:
         self._talk_task = asyncio.ensure_future(self._talk())
         if self._stopped:
             self._talk_task.cancel()

@@ -121,7 +121,9 @@ class Routes:
         return _conversation(await self._book.rename(request.path_params["id"], title))
 
     async def _delete(self, request: Request) -> Response:
-        await self._book.delete(request.path_params["id"])
+        conversation_id = request.path_params["id"]
+        await self._end_answers(lambda ask: ask.conversation_id == conversation_id)
+        await self._book.delete(conversation_id)
         return JSONResponse({})
 
     async def _import(self, request: Request) -> Response:
@@ -153,7 +155,16 @@ class Routes:
 
     async def _delete_turn(self, request: Request) -> Response:
         turn = request.path_params["turn"]
+        await self._end_answers(lambda ask: ask.prompt_id == turn)
         return _conversation(await self._book.change(request.path_params["id"], lambda it: without(it, turn)))
+
+    async def _end_answers(self, meant: Callable[[Ask], bool]) -> None:
+        """Stop the answers to what is about to be deleted: the engine would work on for nobody."""
+        ending = [answer for answer in self._answers.values() if meant(answer.ask)]
+        for answer in ending:
+            answer.stop()
+        for answer in ending:
+            await answer.ended.wait()
 
     async def _chat(self, request: Request) -> Response:
         body = await read_json(request)

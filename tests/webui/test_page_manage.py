@@ -10,7 +10,7 @@ from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
 from tests.conftest import wait_until
-from tests.webui.conftest import StartPage, Visitor, answered, ask
+from tests.webui.conftest import TOKEN, StartPage, Visitor, answered, ask
 
 pytestmark = [pytest.mark.browser]
 
@@ -315,3 +315,47 @@ def test_the_machine_tab_and_quit(start_page: StartPage, visitor: Visitor) -> No
     expect(machine).to_contain_text("Bonsai has been closed")
     wait_until(lambda: page.quits, 5, "on_quit")
     visitor.errors.clear()  # the page goes on looking for a server that is gone
+
+
+def test_deleting_a_conversation_ends_its_answer_and_the_engines_work(
+    start_page: StartPage, visitor: Visitor
+) -> None:
+    page = start_page(rate=50, tokens=5000)
+    tab = visitor.visit(page)
+    ask(tab, "Something long")
+    tab.wait_for_function("document.querySelector('.b-running .b-text')?.textContent.length > 20")
+    menu(tab, "Something long", "Delete")
+    tab.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    wait_until(lambda: bool(page.engine.closed_at), 2, "the engine's work to end")
+    expect(tab.locator(".b-turn")).to_have_count(0)
+    expect(tab.locator(".b-item")).to_have_count(0)
+    expect(tab.locator(".b-toast")).to_have_count(0)
+    expect(tab.locator("#b-send")).to_have_attribute("aria-label", "Send")
+
+
+def test_a_conversation_deleted_elsewhere_in_mid_answer_leaves_the_tab(
+    start_page: StartPage, visitor: Visitor
+) -> None:
+    page = start_page(rate=50, tokens=5000)
+    tab = visitor.visit(page)
+    ask(tab, "Something long")
+    tab.wait_for_function("document.querySelector('.b-running .b-text')?.textContent.length > 20")
+    gone = page.store.list().conversations[0].id
+    with page.client(headers={"X-Bonsai-Token": TOKEN}) as client:
+        assert client.delete(f"/bonsai/conversations/{gone}").status_code == 200
+    wait_until(lambda: bool(page.engine.closed_at), 2, "the engine's work to end")
+    expect(tab.locator(".b-turn")).to_have_count(0)
+    assert page.store.list().conversations == ()
+    visitor.errors.clear()  # the tab may have looked once more, in vain, for what was deleted
+
+
+def test_deleting_a_message_ends_the_answer_to_it(start_page: StartPage, visitor: Visitor) -> None:
+    page = start_page(rate=50, tokens=5000)
+    tab = visitor.visit(page)
+    ask(tab, "Something long")
+    tab.wait_for_function("document.querySelector('.b-running .b-text')?.textContent.length > 20")
+    tab.hover(".b-prompt")
+    tab.get_by_role("button", name="Delete with its answer").click()
+    tab.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    wait_until(lambda: bool(page.engine.closed_at), 2, "the engine's work to end")
+    expect(tab.locator(".b-turn")).to_have_count(0)

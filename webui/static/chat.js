@@ -138,6 +138,7 @@ class Run {
     this.answer = "";
     this.prompt = body.action === "again" ? body.turn : "";
     this.stopping = false;
+    this.gone = false;
   }
 
   // Puts the running answer where it belongs among the finished messages.
@@ -181,7 +182,8 @@ async function run(body) {
   }
   made.view.end();
   state.runs.delete(made);
-  if (!made.finished) await reload(made);
+  if (made.gone) gone(made.conversation);
+  else if (!made.finished) await reload(made);
   tell("runs");
 }
 
@@ -283,7 +285,10 @@ export function start() {
 }
 
 function gone(id) {
-  if (id === state.conversation?.id && !currentRun()) show(null);
+  if (id !== state.conversation?.id) return;
+  const current = currentRun();
+  if (current) current.gone = true; // the server ends the answer first
+  else show(null);
 }
 
 function differs(kept) {
