@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
@@ -269,8 +270,8 @@ class Lifecycle:
         if job.future.set_running_or_notify_cancel():
             try:
                 job.future.set_result(job.run())
-            except LauncherError as error:
-                job.future.set_exception(error)
+            except Exception as error:  # the borrower's business; this thread must go on
+                job.future.set_exception(_for_people(error))
 
     def _ensure(self, plan: LaunchPlan) -> Lease:
         """On the owner's thread: the server of ``plan`` for a workshop."""
@@ -304,7 +305,10 @@ class Lifecycle:
         with self._changed:
             self._wanted = False
             speculative = self._speculative
-            self._publish(phase="preparing", message="Looking for engine and model …", error="", remedy="")
+            # Even a plan that will be refused was asked for: the page's switch can then take it back.
+            asked = {} if speculative is None else {"speculative": speculative}
+            looking = "Looking for engine and model …"
+            self._publish(phase="preparing", message=looking, error="", remedy="", **asked)
         try:
             plan = self._prepare(speculative)
             if self._servers and plan not in self._servers:
@@ -321,8 +325,8 @@ class Lifecycle:
                     speculative=plan.speculation_requested,
                 )
                 self._server = self._start(plan, lambda message: self._tell(message=message))
-        except LauncherError as error:
-            self._fail(error)
+        except Exception as error:  # without this thread nothing would ever start again
+            self._fail(_for_people(error))
         else:
             if not self._closing.is_set():
                 self._ready(self._server)
@@ -351,6 +355,15 @@ class Lifecycle:
                 if request.future.set_running_or_notify_cancel():
                     request.future.set_exception(error)
             self._publish()
+
+
+def _for_people(error: Exception) -> LauncherError:
+    """``error`` itself if it is meant for people, else a sentence about a fault of ours, which goes to stderr."""
+    if isinstance(error, LauncherError):
+        return error
+    traceback.print_exception(error)
+    what = f"Bonsai itself failed: {type(error).__name__}: {error}"
+    return LauncherError(what, "Try again; if it stays so, report it with what the terminal shows.")
 
 
 def _lease(server: Server) -> Lease:

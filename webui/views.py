@@ -103,11 +103,12 @@ def _speculation(status: Status) -> dict[str, Any]:
             "costs": COSTS,
             "label": "",
         }
-    on = plan.spec_type != "none"
+    # What was asked for and refused counts as on, so that the switch offers the way back.
+    on = plan.spec_type != "none" or (status.phase == "failed" and status.speculative)
     drafter = plan.resolved.drafter
     label = (
         f"{plan.spec_type.removeprefix('draft-')}{f' {plan.draft_max}' if plan.draft_max else ''}"
-        if on
+        if plan.spec_type != "none"
         else ""
     )
     why = plan.resolved.drafter_why if drafter is None else plan.speculation_why

@@ -16,13 +16,14 @@ import psutil
 import pytest
 
 from launcher.client.events import ChatRequest, Finished, Message
-from launcher.errors import EngineDied, LauncherError
+from launcher.errors import EngineDied, LauncherError, PlanRefused
 from launcher.lifecycle import Lifecycle, Status, Workshop
 from launcher.plan import LaunchPlan
 from launcher.supervise.server import Server
 from tests.conftest import wait_until
 from tests.fakes import paced_engine
 from tests.plans import plan_for
+from webui.views import status_view
 
 Make = Callable[..., Lifecycle]
 
@@ -195,6 +196,48 @@ def test_closing_while_it_loads_ends_the_child(make: Make, tmp_path: Path) -> No
     closer.join(10)
     assert not closer.is_alive()
     assert owner.status().phase == "stopped"
+
+
+def test_a_fault_of_ours_while_starting_is_told_and_the_next_start_works(
+    engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = [OSError("the disk went away")]
+
+    def prepare(speculative: bool | None) -> LaunchPlan:
+        if faults:
+            raise faults.pop()
+        return plan_for(engine, speculative=bool(speculative))
+
+    owner = Lifecycle(prepare, lambda plan: Server(plan, tmp_path, tmp_path / "run", dict(os.environ)))
+    try:
+        with pytest.raises(LauncherError, match="the disk went away"):
+            asyncio.run(asyncio.wait_for(answer(owner), 10))
+        assert owner.status().phase == "failed"
+        assert "Traceback" in capsys.readouterr().err
+        assert isinstance(asyncio.run(asyncio.wait_for(answer(owner), 20))[-1], Finished)
+    finally:
+        owner.close()
+
+
+def test_a_drafter_that_is_refused_can_be_switched_off_again(engine: Path, tmp_path: Path) -> None:
+    def prepare(speculative: bool | None) -> LaunchPlan:
+        if speculative:
+            raise PlanRefused("The drafter does not fit.")
+        return plan_for(engine)
+
+    owner = Lifecycle(prepare, lambda plan: Server(plan, tmp_path, tmp_path / "run", dict(os.environ)))
+    try:
+        owner.start()
+        ready(owner)
+        owner.start(True)
+        wait_until(lambda: owner.status().phase == "failed", 10, "the refusal")
+        switch = status_view(owner.status())["speculation"]
+        assert (switch["on"], switch["possible"], switch["label"]) == (True, True, "")
+        owner.start(not switch["on"])
+        wait_until(lambda: owner.status().phase == "ready", 20, "the way back")
+        assert not owner.status().speculative
+    finally:
+        owner.close()
 
 
 @pytest.mark.parametrize("keep", [True, False])
