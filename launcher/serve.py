@@ -18,7 +18,7 @@ from launcher.hardware.detect import detect
 from launcher.paths import Paths, make_folder
 from launcher.plan import LOOPBACK, make_plan
 from launcher.provision import resolve_all
-from launcher.settings import Settings
+from launcher.settings import Settings, check_host
 from launcher.supervise import ports
 
 
@@ -31,6 +31,7 @@ def run_server(settings: Settings, paths: Paths, env: Mapping[str, str], extra: 
     argv = [*plan.argv, *extra]
     port = _port_in(extra) or plan.port
     host = _value_of(extra, "--host") or plan.host
+    check_host(host, "--host", allowed=settings.allow_remote.value)
     ports.choose(host, port, asked_by=settings.port.source if settings.port.asked else "bonsai serve")
     if host not in LOOPBACK:
         argv += ["--api-key-file", str(_new_key(paths.run))]

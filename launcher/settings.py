@@ -208,7 +208,7 @@ def resolve(
     """
     values: dict[str, Value[Any]] = {spec.name: Value(spec.default) for spec in SPECS}
     for name, (text, line) in _read_config(config_text, config_name).items():
-        values[name] = _parse(_BY_NAME[name], text, f"{config_name}, line {line}")
+        values[name] = _parse(_BY_NAME[name], text, f"{config_name}, line {line}", name)
     notices = []
     for name, text in env.items():
         if not name.startswith("BONSAI_"):
@@ -225,16 +225,18 @@ def resolve(
     if values["token"].value is None and env.get("HF_TOKEN"):
         values["token"] = Value(env["HF_TOKEN"], "HF_TOKEN")
     settings = Settings(**values, notices=tuple(notices))
-    _check_host(settings)
+    check_host(settings.host.value, settings.host.source, allowed=settings.allow_remote.value)
     return settings
 
 
-def _parse(spec: Spec, text: str, where: str) -> Value[object]:
+def _parse(spec: Spec, text: str, where: str, key: str = "") -> Value[object]:
+    """``where`` the value stands is its source; ``key`` is its name there, where that does not say it."""
     try:
         return Value(spec.parse(text), where)
     except ValueError as error:
         shown = "(hidden)" if spec.secret else repr(text[:60])
-        raise SettingsError(f"{where} is {shown}, but must be {error}.") from None
+        name = f"{where}: {key}" if key else where
+        raise SettingsError(f"{name} is {shown}, but must be {error}.") from None
 
 
 def _nearest(name: str, known: list[str]) -> str:
@@ -242,10 +244,11 @@ def _nearest(name: str, known: list[str]) -> str:
     return f" Did you mean {close[0]}?" if close else ""
 
 
-def _check_host(settings: Settings) -> None:
-    if settings.host.value not in ("127.0.0.1", "localhost", "::1") and not settings.allow_remote.value:
+def check_host(host: str, source: str, *, allowed: bool) -> None:
+    """SettingsError when ``host``, asked for by ``source``, is open to other machines and that is not allowed."""
+    if host not in ("127.0.0.1", "localhost", "::1") and not allowed:
         raise SettingsError(
-            f"{settings.host.source} asks to listen on {settings.host.value}, where other machines can connect.",
+            f"{source} asks to listen on {host}, where other machines can connect.",
             "Set BONSAI_ALLOW_REMOTE=1 to allow that, or leave the host at 127.0.0.1.",
         )
 

@@ -196,6 +196,13 @@ def test_serve_never_takes_another_port(
     assert "process" in second.stderr
 
 
+def test_serve_opens_to_other_machines_only_when_allowed(bonsai: Bonsai) -> None:
+    refused = bonsai("serve", "--port", str(free_port()), "--", "--host", "0.0.0.0")
+    assert refused.returncode == 2
+    assert "--host asks to listen on 0.0.0.0" in refused.stderr
+    assert "BONSAI_ALLOW_REMOTE=1" in refused.stderr
+
+
 @pytest.mark.system("linux")
 def test_everything_works_without_network(bonsai: Bonsai) -> None:
     probe = subprocess.run(["unshare", "-rn", "true"], check=False, capture_output=True)

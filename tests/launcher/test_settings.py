@@ -65,7 +65,7 @@ def test_bad_environment_is_one_sentence_with_the_name(env: dict[str, str], word
     ("text", "words"),
     [
         ("ctx = 1\nspeculativ = true\n", ["line 2", "speculativ", "Did you mean speculative?"]),
-        ("ctx = 1\nport = 'x'\n", ["line 2", "'x'", "whole number"]),
+        ("ctx = 1\nport = 'x'\n", ["config.toml, line 2: port is 'x'", "whole number"]),
         ("ctx = 1\nport 8080\n", ["config.toml", "line 2"]),
         ("[ctx]\na = 1\n", ["line 1", "ctx", "text, a number or true/false"]),
         ("ctx = [1]\n", ["line 1", "ctx"]),
