@@ -131,6 +131,16 @@ def test_ending_it_leaves_nothing_behind(visit: Visit, number: signal.Signals, h
     assert list((home / "run").iterdir()) == []
 
 
+@pytest.mark.system("posix")
+def test_an_impatient_second_interrupt_ends_it_without_a_traceback(visit: Visit, bonsai: Bonsai) -> None:
+    engine = visit.engine()
+    visit.process.send_signal(signal.SIGINT)
+    visit.process.send_signal(signal.SIGINT)
+    assert visit.process.wait(20) == 130
+    assert "Traceback" not in bonsai.output()
+    assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
+
+
 @pytest.mark.system("linux")
 def test_killing_it_takes_the_engine_along(visit: Visit) -> None:
     engine = visit.engine()

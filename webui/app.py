@@ -113,6 +113,8 @@ def make_server(context: PageContext, started: Callable[[], None] | None = None)
             # Streams that wait for news would hold the server up.
             page.close()
             await super().shutdown(sockets)
+            if self.force_exit:  # a second Ctrl+C; left out there, this would end with a traceback
+                await self.lifespan.shutdown()
 
     server = Server(
         uvicorn.Config(
