@@ -36,11 +36,13 @@ class Hub:
                 queue.get_nowait()
             queue.put_nowait(news)
 
-    async def listen(self) -> AsyncIterator[dict[str, Any]]:
-        """News as they come, until ``close``."""
+    async def listen(self, first: Callable[[], dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+        """What ``first`` says, then news as they come, until ``close``. It is asked when nothing can be missed
+        any more: a change between the two would never be seen."""
         queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._listeners.add(queue)
         try:
+            yield first()
             while (news := await queue.get()) is not None:
                 yield news
         finally:

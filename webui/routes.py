@@ -83,7 +83,7 @@ class Routes:
         if not self._attached:
             self._attached = True
             self._hub.attach(self._context.lifecycle)
-        return _Events(self._hub, {"status": status_view(self._context.lifecycle.status())})
+        return _Events(self._hub, lambda: {"status": status_view(self._context.lifecycle.status())})
 
     async def _machine(self, _: Request) -> Response:
         status = self._context.lifecycle.status()
@@ -240,14 +240,13 @@ class _Chat(Response):
 
 
 class _Events(Response):
-    def __init__(self, hub: Hub, first: dict[str, Any]) -> None:
+    def __init__(self, hub: Hub, first: Callable[[], dict[str, Any]]) -> None:
         super().__init__()
         self._hub = hub
         self._first = first
 
     async def __call__(self, _scope: Any, receive: Any, send: Any) -> None:
         outbox = Outbox()
-        outbox.put(self._first)
         listener = asyncio.ensure_future(self._listen(outbox))
         try:
             await send_outbox(outbox, receive, send, outbox.close)
@@ -255,7 +254,7 @@ class _Events(Response):
             listener.cancel()
 
     async def _listen(self, outbox: Outbox) -> None:
-        async for news in self._hub.listen():
+        async for news in self._hub.listen(self._first):
             outbox.put(news)
         outbox.close()
 

@@ -359,3 +359,21 @@ def test_deleting_a_message_ends_the_answer_to_it(start_page: StartPage, visitor
     tab.get_by_role("dialog").get_by_role("button", name="Delete").click()
     wait_until(lambda: bool(page.engine.closed_at), 2, "the engine's work to end")
     expect(tab.locator(".b-turn")).to_have_count(0)
+
+
+def test_a_tab_that_was_hidden_catches_up(start_page: StartPage, visitor: Visitor) -> None:
+    page = start_page(text="An answer.", rate=200)
+    tab = visitor.visit(page)
+    ask(tab, "Before")
+    answered(tab)
+    hide = "now => { Object.defineProperty(document, 'hidden', {value: now, configurable: true});"
+    hide += " document.dispatchEvent(new Event('visibilitychange')); }"
+    tab.evaluate(hide, True)
+    kept = page.store.list().conversations[0].id
+    with page.client(headers={"X-Bonsai-Token": TOKEN}) as client:
+        client.patch(f"/bonsai/conversations/{kept}", json={"title": "Renamed elsewhere"})
+        client.post("/bonsai/chat", json={"text": "From elsewhere", "conversation": kept})
+    expect(tab.locator(".b-bubble")).to_have_count(1)
+    tab.evaluate(hide, False)
+    expect(tab.locator(".b-bubble")).to_have_count(2)
+    expect(tab.locator(".b-item-open")).to_have_text("Renamed elsewhere")

@@ -172,12 +172,11 @@ async function run(body) {
     const asking = { ...body, conversation: id ?? null, leave_out_oldest: state.leaveOut.has(id) };
     await stream("chat", asking, made.abort.signal, (frame) => take(made, frame));
   } catch (problem) {
-    if (problem.name !== "AbortError") {
-      complain(problem);
-      if (!made.prompt && body.text && !$("b-prompt").value) {
-        $("b-prompt").value = body.text;
-        tell("prompt");
-      }
+    if (problem.name !== "AbortError") complain(problem);
+    // Nobody knows whether the message arrived: it is not lost either way.
+    if (!made.prompt && body.text && !$("b-prompt").value) {
+      $("b-prompt").value = body.text;
+      tell("prompt");
     }
   }
   made.view.end();

@@ -5,10 +5,16 @@ import { $, el } from "./dom.js";
 import { on, state, tell } from "./state.js";
 
 let source = null;
+let connected = false; // once before
 
 function connect() {
   if (source || document.hidden) return;
   source = new EventSource("/bonsai/events");
+  source.onopen = () => {
+    // What changed while this tab was not connected was told to others only.
+    if (connected) tell("changed", state.conversation?.id ?? "");
+    connected = true;
+  };
   source.onmessage = (event) => {
     const news = JSON.parse(event.data);
     if (news.status) {
