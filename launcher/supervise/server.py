@@ -70,7 +70,14 @@ class Server:
         if self.plan.resolved.engine.kind == "embedded":
             argv.append(WITH_PARENT)
         try:
-            with self.log_path.open("wb") as log:
+            log = self.log_path.open("wb")
+        except OSError as error:
+            self._key_file.unlink(missing_ok=True)
+            raise FolderError(
+                f"The log {self.log_path} cannot be written: {error.strerror}.", "Choose another BONSAI_HOME."
+            ) from error
+        try:
+            with log:
                 self._child = subprocess.Popen(
                     argv,
                     stdin=subprocess.DEVNULL,

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from launcher.client.events import ChatRequest, Finished, Message
-from launcher.errors import EngineDied, LauncherError, PlanRefused
+from launcher.errors import EngineDied, FolderError, LauncherError, PlanRefused
 from launcher.lifecycle import Lifecycle, Status, Workshop
 from launcher.plan import LaunchPlan
 from launcher.supervise.server import Server
@@ -313,3 +313,12 @@ time.sleep(60)
             return True
 
     wait_until(gone, 5, "the engine to die with its launcher")
+
+
+@pytest.mark.system("posix")
+def test_a_log_that_cannot_be_written_is_not_the_engines_fault(engine: Path, tmp_path: Path) -> None:
+    server = Server(plan_for(engine), tmp_path / "logs", tmp_path / "run", dict(os.environ))
+    server.log_path.mkdir()
+    with pytest.raises(FolderError, match=r"The log .* cannot be written"):
+        server.start(threading.Event(), lambda _: None)
+    assert not list((tmp_path / "run").iterdir())
