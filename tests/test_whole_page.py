@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,6 +136,7 @@ def test_ending_it_leaves_nothing_behind(visit: Visit, number: signal.Signals, h
 def test_an_impatient_second_interrupt_ends_it_without_a_traceback(visit: Visit, bonsai: Bonsai) -> None:
     engine = visit.engine()
     visit.process.send_signal(signal.SIGINT)
+    time.sleep(0.02)  # so that both arrive; the second while the first is being obeyed
     visit.process.send_signal(signal.SIGINT)
     assert visit.process.wait(20) == 130
     assert "Traceback" not in bonsai.output()
