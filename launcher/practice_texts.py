@@ -123,7 +123,7 @@ Try one of these:
 - “Prove the formula for the sum of squares.”
 - “Write a long guide.”
 
-For real answers, choose a model on the Machine page. Have fun!
+For real answers, start me with a model's file as BONSAI_MODEL. Have fun!
 """
 
 REWRITE_INPUT = """\
