@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from launcher import console
@@ -21,7 +22,8 @@ from launcher.client.events import (
 )
 from launcher.client.http import budget
 from launcher.errors import AnswerProblem
-from launcher.hardware.detect import detect
+from launcher.hardware.detect import detect, in_background
+from launcher.hardware.model import Machine
 from launcher.lifecycle import Lease, Lifecycle
 from launcher.memory import may_keep
 from launcher.paths import Paths
@@ -67,18 +69,21 @@ def run_ask(
         lifecycle.close()
 
 
-def make_lifecycle(settings: Settings, paths: Paths, env: Mapping[str, str]) -> Lifecycle:
-    """The owner of the engine that these settings ask for."""
-    machine = detect()
+def make_lifecycle(
+    settings: Settings, paths: Paths, env: Mapping[str, str], machine: Future[Machine] | None = None
+) -> Lifecycle:
+    """The owner of the engine that these settings ask for. ``machine``: a look at it that has begun already;
+    the first plan waits for it."""
+    looking = machine or in_background()
 
     def prepare(speculative: bool | None) -> LaunchPlan:
         chosen = settings
         if speculative is not None and speculative != settings.speculative.value:
             chosen = settings.with_speculative(speculative, "the page's switch")
-        return make_plan(chosen, machine, resolve_all(chosen, paths))
+        return make_plan(chosen, looking.result(), resolve_all(chosen, paths))
 
     def keep(loaded: LaunchPlan, wanted: LaunchPlan) -> bool:  # noqa: ARG001 -- what is loaded is in use already
-        return may_keep(wanted, machine.system, detect().ram_free_bytes)
+        return may_keep(wanted, detect())
 
     return Lifecycle(prepare, lambda plan: Server(plan, paths.logs, paths.run, dict(env)), keep)
 

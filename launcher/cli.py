@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -115,18 +116,26 @@ def serve(
 
 @app.command()
 @with_settings
-def plan(start: Start, as_json: Json = False) -> None:
+def plan(
+    start: Start,
+    as_json: Json = False,
+    machine: Annotated[
+        Path | None,
+        typer.Option(help="Plan for the machine in this file, as --json writes it.", show_default=False),
+    ] = None,
+) -> None:
     """Print the exact llama-server command line, with a reason for every part. Starts nothing."""
     from launcher import report
     from launcher.hardware.detect import detect
     from launcher.plan import make_plan
     from launcher.provision import resolve_all
 
-    launch = make_plan(start.settings, detect(), resolve_all(start.settings, start.paths))
+    found = report.given_machine(machine) if machine else detect()
+    launch = make_plan(start.settings, found, resolve_all(start.settings, start.paths))
     if as_json:
-        console.data_json(report.plan_json(launch))
+        console.data_json(report.plan_json(launch, found))
     else:
-        report.print_plan(launch)
+        report.print_plan(launch, found)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launcher.gguf_header import GgufHeader
+from launcher.hardware.model import Machine
 from launcher.plan import LaunchPlan
 
 MARGIN = 2**30  # for compute buffers, the engine itself and the rest of the machine
@@ -53,13 +54,21 @@ def kv_bytes_per_token(header: GgufHeader, value_bytes: float = F16) -> float | 
     return all_heads * (key + value) * value_bytes
 
 
-def may_keep(wanted: LaunchPlan, system: str, free_bytes: int | None) -> bool:
+def may_keep(wanted: LaunchPlan, machine: Machine) -> bool:
     """Whether engines that are loaded may stay while ``wanted`` is started for a measurement.
 
-    On the processor: when it fits into the free memory with a margin. On a GPU, whose memory is not known here:
-    for the practice pair only, which fits everywhere. ``system`` as platform.system() names it.
+    ``machine`` as it is now, with what is loaded. On the processor: when it fits into the free memory with a
+    margin. On the only CUDA GPU: when it fits into the GPU's free memory and into the machine's, since nobody has
+    asked the engine yet which of the two it takes. On other GPUs: for the practice pair only, which fits everywhere.
     """
-    if wanted.resolved.engine.kind not in _ON_PROCESSOR or system == "Darwin":
+    if wanted.resolved.engine.kind in _ON_PROCESSOR and machine.system != "Darwin":
+        return _fits(wanted, machine.ram_free_bytes)
+    cuda = [gpu for gpu in machine.gpus if gpu.backend == "cuda"]
+    if wanted.resolved.practice or len(cuda) != 1:
         return wanted.resolved.practice
+    return _fits(wanted, cuda[0].free_bytes) and _fits(wanted, machine.ram_free_bytes)
+
+
+def _fits(wanted: LaunchPlan, free_bytes: int | None) -> bool:
     needed = needed_bytes(wanted)
     return needed is not None and free_bytes is not None and needed + MARGIN <= free_bytes

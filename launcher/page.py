@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 
 from launcher import __version__, console
 from launcher.ask import make_lifecycle
 from launcher.errors import PortTaken
-from launcher.hardware.detect import detect
+from launcher.hardware.detect import in_background
+from launcher.hardware.model import Machine
 from launcher.methods import Method, Offer, default_pair, offered
 from launcher.paths import Paths, make_folder
 from launcher.plan import LOOPBACK, LaunchPlan, make_plan
@@ -32,6 +34,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     from webui.state import RaceRoom, Row
 
     os.environ.update(gradio_environment(env))  # read by gradio when it is imported
+    looking = in_background()  # a driver may have to be woken up; the page does not wait for it
     host = settings.host.value
     remote = host not in LOOPBACK
     port = ports.choose(
@@ -41,8 +44,8 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     # The engine itself always stays on loopback: only the page is for other machines.
     engine_settings = replace(settings, host=Value("127.0.0.1"))
     store = Store(make_folder(paths.data))
-    lifecycle = make_lifecycle(engine_settings, paths, env)
-    races = _RacePlanner(engine_settings, paths)
+    lifecycle = make_lifecycle(engine_settings, paths, env, looking)
+    races = _RacePlanner(engine_settings, paths, looking.result)
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     context = PageContext(
         lifecycle=lifecycle,
@@ -52,7 +55,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
         port=port,
         version=__version__,
         settings_rows=tuple(Row(*row) for row in settings.rows()),
-        machine_rows=tuple(Row(*row) for row in races.machine.rows()),
+        look=lambda: tuple(Row(*row) for row in machine_rows(looking)),
         notices=_notices(settings),
         password=password,
         races=RaceRoom(RaceStore(paths.data), races.offers, races.default, races.plans, races.machine),
@@ -82,9 +85,8 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
 class _RacePlanner:
     """What can be raced with these settings, looked up anew each time: files may come and go meanwhile."""
 
-    def __init__(self, settings: Settings, paths: Paths) -> None:
-        self._settings, self._paths = settings, paths
-        self.machine = detect()
+    def __init__(self, settings: Settings, paths: Paths, machine: Callable[[], Machine]) -> None:
+        self._settings, self._paths, self.machine = settings, paths, machine
 
     def offers(self) -> tuple[Offer, ...]:
         return offered(resolve_all(self._settings, self._paths))
@@ -94,8 +96,18 @@ class _RacePlanner:
 
     def plans(self, a: Method, b: Method) -> tuple[LaunchPlan, LaunchPlan]:
         resolved = resolve_all(self._settings, self._paths)
-        first, second = (make_plan(self._settings, self.machine, resolved, method) for method in (a, b))
+        first, second = (make_plan(self._settings, self.machine(), resolved, method) for method in (a, b))
         return first, second
+
+
+def machine_rows(looking: Future[Machine]) -> list[tuple[str, str, str]]:
+    """(name, value, source) for the Machine tab: what is known by now, without waiting."""
+    if not looking.done():
+        return [("Hardware", "still looking", "open this tab again in a moment")]
+    machine = looking.result()
+    remarks = machine.remarks()
+    names = ["Note"] if len(remarks) == 1 else [f"Note {at}" for at in range(1, len(remarks) + 1)]
+    return [(*row, "") for row in [*machine.rows(), *zip(names, remarks, strict=True)]]
 
 
 def _notices(settings: Settings) -> tuple[str, ...]:

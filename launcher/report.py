@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher import console, embedded, engine_build
-from launcher.errors import LauncherError
+from launcher.errors import BadInput, LauncherError
+from launcher.hardware.model import Machine, from_json
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan
 from launcher.practice import SIZES, on_disk
@@ -17,8 +18,8 @@ from launcher.resolved import ModelFile
 from launcher.settings import Settings
 
 
-def plan_json(plan: LaunchPlan) -> dict[str, object]:
-    """The documented form of ``bonsai plan --json``."""
+def plan_json(plan: LaunchPlan, machine: Machine) -> dict[str, object]:
+    """The documented form of ``bonsai plan --json``; its "machine" is what ``--machine`` reads."""
     engine, drafts = plan.resolved.engine, plan.spec_type != "none"
     return {
         "argv": list(plan.argv),
@@ -41,6 +42,7 @@ def plan_json(plan: LaunchPlan) -> dict[str, object]:
             "type": plan.spec_type,
             "draft_max": plan.draft_max,
         },
+        "machine": machine.to_json(),
         "on_disk": plan.resolved.on_disk,
         "warnings": list(plan.warnings),
     }
@@ -58,12 +60,28 @@ def _model_json(model: ModelFile) -> dict[str, object]:
     }
 
 
-def print_plan(plan: LaunchPlan) -> None:
-    """The command line on stdout, ready to paste; the reasons below it on stderr."""
+def given_machine(path: Path) -> Machine:
+    """The machine that a file describes. Raises BadInput with what is wrong with it."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "it is not text in UTF-8" if isinstance(error, ValueError) else error.strerror
+        raise BadInput(
+            f"{path} cannot be read: {why}.", "Give a file that `bonsai plan --json` wrote."
+        ) from error
+    return from_json(text, str(path))
+
+
+def print_plan(plan: LaunchPlan, machine: Machine) -> None:
+    """The command line on stdout, ready to paste; the reasons and the machine below it on stderr."""
     console.data(shlex.join(plan.argv))
     width = max(len(_short(reason.part)) for reason in plan.reasons)
     for reason in plan.reasons:
         console.say(f"  {_short(reason.part):<{width}}  {reason.why}")
+    for gpu in machine.gpus:
+        console.say(f"GPU: {gpu.describe()}")
+    for remark in machine.remarks():
+        console.warn(remark)
     for warning in plan.warnings:
         console.warn(warning)
 

@@ -31,19 +31,25 @@ class RaceRoom:
     """What races need. The callables may be slow and raise LauncherError.
 
     ``offers``: every way to run the target, each with what stands against it; ``default``: the two that a race
-    begins with; ``plans``: the plans for two of them.
+    begins with; ``plans``: the plans for two of them; ``look``: this machine.
     """
 
     store: RaceStore
     offers: Callable[[], tuple[Offer, ...]]
     default: Callable[[], tuple[Method, Method]]
     plans: Callable[[Method, Method], tuple[LaunchPlan, LaunchPlan]]
-    machine: Machine | None = None
+    look: Callable[[], Machine] | None = None
+
+    @property
+    def machine(self) -> Machine | None:
+        """This machine, for the race's record. May wait until it is known."""
+        return self.look() if self.look else None
 
 
 @dataclass(frozen=True)
 class PageContext:
-    """``run_token`` is this run's secret; ``password`` is set when other machines may connect."""
+    """``run_token`` is this run's secret; ``password`` is set when other machines may connect. ``look`` returns at
+    once with the rows on the machine: looking at it may take longer than making the page."""
 
     lifecycle: Lifecycle
     store: Store
@@ -52,8 +58,13 @@ class PageContext:
     port: int
     version: str
     settings_rows: tuple[Row, ...] = ()
-    machine_rows: tuple[Row, ...] = ()
+    look: Callable[[], tuple[Row, ...]] = tuple
     notices: tuple[str, ...] = ()
     password: str | None = field(default=None, repr=False)
     on_quit: Callable[[], None] = _nothing
     races: RaceRoom | None = None
+
+    @property
+    def machine_rows(self) -> tuple[Row, ...]:
+        """What is known of this machine by now."""
+        return self.look()

@@ -31,25 +31,29 @@ def detect() -> Machine:
     All tools run at the same time, so it takes as long as the slowest, at most PROBE_S + GRACE_S; without any
     of them some milliseconds.
     """
-    system, arch = platform.system(), platform.machine()
+    return look(this_world())
+
+
+def this_world() -> World:
+    """What there is to look at on this machine."""
+    system, arch = platform.system(), platform.machine().lower()
     env = dict(os.environ)
-    return look(
-        World(system, _ARCHES.get(arch.lower(), arch.lower()), env, probes.usual_folders(system, env))
-    )
+    return World(system, _ARCHES.get(arch, arch), env, probes.usual_folders(system, env))
 
 
-def in_background() -> Callable[[], Machine]:
-    """Begin to look now; what is returned waits for the result, from any thread, and has it at once afterwards."""
+def in_background() -> Future[Machine]:
+    """``detect``, begun now on a thread of its own."""
     result: Future[Machine] = Future()
+    world = this_world()
 
     def run() -> None:
         try:
-            result.set_result(detect())
+            result.set_result(look(world))
         except BaseException as error:  # whoever waits must not wait for ever
             result.set_exception(error)
 
     threading.Thread(target=run, name="hardware", daemon=True).start()
-    return result.result
+    return result
 
 
 def look(world: World) -> Machine:

@@ -71,7 +71,7 @@ def run_page(
         port=port,
         version="0.0.test",
         settings_rows=(Row("BONSAI_MODEL", "practice", "default"),),
-        machine_rows=(Row("Processor", "two cores", "the system"),),
+        look=lambda: (Row("Processor", "two cores", "the system"),),
         notices=("A notice.",),
         on_quit=lambda: quits.append(True),
     )

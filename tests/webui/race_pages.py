@@ -52,7 +52,7 @@ def run_track(
     fast = {**base, "alias": "drafting", "blocks": BLOCKS, **(drafting or {})}
     second = stack.enter_context(PacedServer(PacedConfig(**fast)))
     races = RaceStore(folder / "data")
-    room = RaceRoom(races, lambda: OFFERS, lambda: (PLAIN, DSPARK), race_plans, plans.MACHINE)
+    room = RaceRoom(races, lambda: OFFERS, lambda: (PLAIN, DSPARK), race_plans, lambda: plans.MACHINE)
     page = run_page(stack, folder, page={"races": room}, **base)
     page.lifecycle.drafting = second.url
     return Track(page, second, races)
