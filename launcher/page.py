@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from launcher import __version__, console
 from launcher.ask import make_lifecycle
-from launcher.errors import PortTaken
 from launcher.hardware.detect import in_background
 from launcher.hardware.model import Machine
 from launcher.methods import Method, Offer, default_pair, offered
@@ -37,9 +36,10 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     looking = in_background()  # a driver may have to be woken up; the page does not wait for it
     host = settings.host.value
     remote = host not in LOOPBACK
-    port = ports.choose(
+    listening = ports.reserve(
         host, settings.ui_port.value, asked_by=settings.ui_port.source if settings.ui_port.asked else None
     )
+    port = listening.getsockname()[1]
     password = secrets.token_urlsafe(12) if remote else None
     # The engine itself always stays on loopback: only the page is for other machines.
     engine_settings = replace(settings, host=Value("127.0.0.1"))
@@ -73,11 +73,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
             webbrowser.open(url)
 
     try:
-        serve(context, started=started)
-    except OSError as error:
-        raise PortTaken(
-            f"Port {port} cannot be used: {error.strerror or error}.", "Try another BONSAI_UI_PORT."
-        ) from error
+        serve(context, started=started, sockets=[listening])
     finally:
         lifecycle.close()
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from launcher.errors import PortTaken
+from launcher.errors import BadInput, PortTaken
 from launcher.supervise import ports
 
 
@@ -44,3 +45,25 @@ def test_listener_with_reuseport_counts_as_taken() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         assert not ports.is_free("127.0.0.1", listener.getsockname()[1])
+
+
+@pytest.mark.parametrize("asked_by", [None, "BONSAI_PORT"])
+def test_address_of_another_machine_is_told_as_that(asked_by: str | None) -> None:
+    with pytest.raises(BadInput, match=r"No server can listen on 192\.0\.2\.1") as caught:
+        ports.choose("192.0.2.1", 8080, asked_by=asked_by)
+    assert "BONSAI_HOST" in caught.value.remedy
+
+
+def test_launchers_that_start_at_once_get_a_port_each(taken: int) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        held = list(pool.map(lambda _: ports.reserve("127.0.0.1", taken, asked_by=None), range(8)))
+    found = {listener.getsockname()[1] for listener in held}
+    for listener in held:
+        listener.close()
+    assert len(found) == 8
+    assert taken not in found
+
+
+def test_a_reserved_port_counts_as_taken() -> None:
+    with ports.reserve("127.0.0.1", 0, asked_by=None) as held:
+        assert not ports.is_free("127.0.0.1", held.getsockname()[1])
