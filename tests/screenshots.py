@@ -6,13 +6,11 @@ The whole product with the practice pair, in a real browser; few colours keep th
 from __future__ import annotations
 
 import io
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
@@ -75,7 +73,7 @@ def main() -> None:
             take(tab, "machine")
         finally:
             browser.close()
-            launcher.send_signal(signal.SIGTERM if os.name == "posix" else signal.SIGBREAK)
+            launcher.send_signal(signal.SIGTERM)
             launcher.wait(20)
     for file in sorted(FOLDER.glob("*.png")):
         sys.stdout.write(f"{file.relative_to(ROOT)}: {file.stat().st_size // 1000} kB\n")
