@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -227,6 +226,8 @@ os.execvp(sys.argv[1], sys.argv[1:])
 def test_ask_leaves_no_process_and_no_key_behind(bonsai: Bonsai, home: Path) -> None:
     ask(bonsai, QUICKSORT)
     assert list((home / "run").iterdir()) == []
-    time.sleep(0.2)
-    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert str(home) not in listing
+
+    def processes() -> str:
+        return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+
+    wait_until(lambda: str(home) not in processes(), 5, "every process to be gone")

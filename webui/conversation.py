@@ -7,18 +7,7 @@ from dataclasses import replace
 
 from launcher.client.events import Message
 from launcher.errors import StoreError
-from launcher.store import Conversation, Turn
-
-TITLE_LENGTH = 60
-
-
-def title_for(text: str) -> str:
-    """A title for a conversation that begins with ``text``: its first line, cut at a word."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    if len(line) <= TITLE_LENGTH:
-        return line
-    cut = line[:TITLE_LENGTH].rsplit(" ", 1)[0]
-    return f"{cut}…"
+from launcher.store import Conversation, Turn, title_for
 
 
 def index_of(conversation: Conversation, turn_id: str) -> int:

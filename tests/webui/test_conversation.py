@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from launcher.errors import StoreError
-from launcher.store import Conversation, Turn
+from launcher.store import Conversation, Turn, title_for
 from webui.conversation import (
     messages_for,
-    title_for,
     with_answer,
     with_edited_prompt,
     with_prompt,
@@ -37,6 +36,12 @@ def test_the_first_prompt_gives_the_title_and_later_ones_do_not() -> None:
     made = with_prompt(talk(), turn("u1", "  \n How are you?\nmore"))
     assert made.title == "How are you?"
     assert with_prompt(made, turn("u2", "Other")).title == "How are you?"
+
+
+def test_a_title_follows_its_prompt_even_with_odd_spaces() -> None:
+    start = with_prompt(talk(), turn("u1", "Two  spaces\there"))
+    assert start.title == "Two spaces here", "as the store keeps it"
+    assert with_edited_prompt(start, "u1", turn("u9", "New")).title == "New"
 
 
 def test_a_long_title_is_cut_at_a_word() -> None:
