@@ -144,6 +144,21 @@ def test_where_tools_hide() -> None:
     assert probes.usual_folders("Windows", {})[0] == "C:\\Windows\\System32"
 
 
+def test_windows_names_its_programs_otherwise(tmp_path: Path) -> None:
+    folder = tmp_path / "System32"
+    hardware_tool.write(folder, "nvidia-smi.exe", {QUERY: MIXED, TABLE: HEADER})
+    machine = look(world(tmp_path, {"PATH": "relative"}, system="Windows", folders=(str(folder),)))
+    assert len(machine.gpus) == 2
+    assert machine.cpu_features is None
+
+
+def test_the_current_folder_is_no_place_for_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi(tmp_path)
+    monkeypatch.chdir(tmp_path / "bin")
+    for path in ("", ".", ":"):
+        assert probes.places(world(tmp_path, {"PATH": path}), "nvidia-smi") == []
+
+
 @pytest.mark.parametrize("with_driver", [False, True])
 def test_a_cuda_toolkit_is_no_gpu(tmp_path: Path, with_driver: bool) -> None:
     nvcc = hardware_tool.write(

@@ -200,6 +200,7 @@ def test_a_plan_for_another_machine(bonsai: Bonsai, tmp_path: Path) -> None:
     assert "Ein Wörtchen." in again.stderr
 
 
+@pytest.mark.system("posix")  # Windows needs its PATH
 def test_this_machines_plan_holds_it(bonsai: Bonsai) -> None:
     done = bonsai("plan", "--json", env={"PATH": "/nowhere"})
     assert done.returncode == 0, done.stderr

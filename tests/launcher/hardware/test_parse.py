@@ -209,6 +209,14 @@ def test_a_software_device_is_no_gpu() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [("CPU", "A new one"), ("VIRTUAL_GPU", "SwiftShader Device (LLVM)")]
+)
+def test_software_is_known_by_type_or_by_name(kind: str, name: str) -> None:
+    text = f"GPU0:\n\tdeviceType = PHYSICAL_DEVICE_TYPE_{kind}\n\tdeviceName = {name}\n"
+    assert parse.vulkan_summary(text) == parse.VulkanDevices((), (name,))
+
+
 def test_real_devices_each_once() -> None:
     found = parse.vulkan_summary(captured("vulkaninfo_two_gpus.txt"))
     assert [(gpu.vendor, gpu.integrated) for gpu in found.gpus] == [
