@@ -62,6 +62,8 @@ def run_ask(
     """Start the engine, print the answer, stop the engine. Raises LauncherError; what was answered
     before a failure is printed all the same."""
     lifecycle = make_lifecycle(settings, paths, env)
+    if not as_json:
+        lifecycle.on_change(console.Progress())
     try:
         lifecycle.start()
         asyncio.run(_ask(lifecycle, options, as_json=as_json))

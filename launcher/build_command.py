@@ -18,7 +18,7 @@ def run_build(settings: Settings, paths: Paths, *, jobs: int | None, quantize: b
         nonlocal shown
         percent = 100 * done // total if total else 0
         if sys.stderr.isatty():
-            console.dim(f"\r\x1b[K[{percent:3d} %] {text[:70]}")
+            console.status_line(f"[{percent:3d} %] {text}")
         elif percent >= shown + 10 or total == 0:
             shown = percent
             console.say(f"[{percent:3d} %] {text}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from launcher.errors import LauncherError
+from launcher.lifecycle import Status
 
 
 def data(text: str, *, end: str = "\n") -> None:
@@ -55,6 +58,30 @@ def dim(text: str, *, end: str = "") -> None:
     """A piece of talk for stderr that stays in the line, such as thoughts or progress."""
     console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
     console.print(escape(text), style="dim", end=end)
+
+
+def status_line(text: str) -> None:
+    """Replace the terminal's last line on stderr; empty text clears it."""
+    sys.stderr.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
+    sys.stderr.flush()
+
+
+class Progress:
+    """Called with each Status of a lifecycle: on a terminal, says what a slow start is doing, in one line."""
+
+    def __init__(self, after_s: float = 1.0) -> None:
+        self._begun = time.monotonic()
+        self._after = after_s
+        self._shown = False
+
+    def __call__(self, status: Status) -> None:
+        if status.phase in ("preparing", "starting", "stopping") and sys.stderr.isatty():
+            if time.monotonic() - self._begun > self._after:
+                self._shown = True
+                status_line(status.message)
+        elif self._shown:
+            self._shown = False
+            status_line("")
 
 
 def warn(text: str) -> None:

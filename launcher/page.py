@@ -62,7 +62,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     )
 
     def started() -> None:
-        lifecycle.start()
+        lifecycle.start(settings.speculative.value)
         console.say(f"Bonsai Launcher {__version__}: {url}  (Ctrl+C ends it)")
         if password:
             console.warn(

@@ -31,8 +31,8 @@ def resolve_all(settings: Settings, paths: Paths) -> Resolved:
     drafter = settings.drafter.value
     return Resolved(
         engine=engine,
-        target=_model_file(model),
-        drafter=_model_file(drafter) if drafter else None,
+        target=_model_file(model, settings.model.source),
+        drafter=_model_file(drafter, settings.drafter.source) if drafter else None,
         drafter_why=f"given by {settings.drafter.source}"
         if drafter
         else "no drafter was given with BONSAI_DRAFTER",
@@ -84,7 +84,7 @@ def _practice(settings: Settings, paths: Paths, engine: Engine) -> Resolved:
     return Resolved(
         engine=engine,
         target=ModelFile(str(pair.target), label, read_header(pair.target)),
-        drafter=_model_file(drafter)
+        drafter=_model_file(drafter, settings.drafter.source)
         if drafter
         else ModelFile(str(pair.drafter), label, read_header(pair.drafter)),
         drafter_why=f"given by {settings.drafter.source}" if drafter else "the practice pair's own",
@@ -92,9 +92,9 @@ def _practice(settings: Settings, paths: Paths, engine: Engine) -> Resolved:
     )
 
 
-def _model_file(text: str) -> ModelFile:
+def _model_file(text: str, source: str) -> ModelFile:
     path = Path(text).expanduser().absolute()
     if not path.exists():
-        raise GgufError(f"There is no file {path}.", "Check the path, or set BONSAI_MODEL=practice.")
+        raise GgufError(f"There is no file {path}.", f"Check what {source} says, or leave it out.")
     header = read_header(path)
     return ModelFile(str(path), header.name or path.name, header)

@@ -68,6 +68,7 @@ class Answer:
             self.ended.set()
 
     async def _run(self) -> Turn:
+        fault: Exception | None = None
         self._talk_task = asyncio.ensure_future(self._talk())
         if self._stopped:
             self._talk_task.cancel()
@@ -81,10 +82,15 @@ class Answer:
             self._draft.fail("full", problem.what)
         except LauncherError as problem:
             self._draft.fail("failed", f"{problem.what} {problem.remedy}".strip())
+        except Exception as problem:  # a fault of ours: what came is kept all the same
+            self._draft.fail("failed", f"The launcher itself failed: {problem!r}.")
+            fault = problem
         turn = self._draft.turn(time.perf_counter())
         await self._book.change(
             self.ask.conversation_id, lambda it: with_answer(it, self.ask.prompt_id, turn)
         )
+        if fault is not None:
+            raise fault
         return turn
 
     async def _talk(self) -> None:

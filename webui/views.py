@@ -98,7 +98,8 @@ def _speculation(status: Status) -> dict[str, Any]:
     if plan is None:
         return {
             "on": status.speculative,
-            "possible": False,
+            "possible": status.speculative
+            and status.phase == "failed",  # the way back from a refused drafter
             "why": "Known once the engine has been chosen.",
             "costs": COSTS,
             "label": "",

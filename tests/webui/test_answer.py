@@ -334,3 +334,18 @@ def test_why_nothing_comes(changes: dict[str, Any], said: str) -> None:
     lifecycle = FakeLifecycle("http://127.0.0.1:9")
     lifecycle.become(**changes)
     assert waiting_for(lifecycle.status()) == said
+
+
+def test_a_fault_of_ours_keeps_what_came(tmp_path: Path) -> None:
+    class Broken(Book):
+        async def settings(self) -> ChatSettings:
+            raise RuntimeError("a fault")
+
+    async def act(it: Scene) -> None:
+        it.book.__class__ = Broken
+        answer, _ = it.answer(await it.prompt("Go"))
+        with pytest.raises(RuntimeError, match="a fault"):
+            await answer.run()
+        assert (it.kept[-1].ended, "a fault" in it.kept[-1].note) == ("failed", True)
+
+    play(tmp_path, act)
