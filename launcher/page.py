@@ -63,6 +63,9 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
 
     def started() -> None:
         lifecycle.start(settings.speculative.value)
+        if port != settings.ui_port.value:
+            usual = settings.ui_port.value
+            console.warn(f"Port {usual} is taken by {ports.holder(usual)}: this page is at {port}.")
         console.say(f"Bonsai Launcher {__version__}: {url}  (Ctrl+C ends it)")
         if password:
             console.warn(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -170,3 +172,17 @@ def test_without_an_engine_the_page_opens_and_names_the_ways(bonsai: Bonsai, chr
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(20)
+
+
+def test_a_taken_port_that_nobody_asked_for_is_told_and_left(bonsai: Bonsai) -> None:
+    with socket.socket() as listener:
+        with contextlib.suppress(OSError):  # somebody else has it already: as good
+            listener.bind(("127.0.0.1", 7860))
+            listener.listen()
+        process = bonsai.popen("--no-browser")
+        try:
+            wait_until(lambda: "Port 7860 is taken by" in bonsai.output(), 60, "the word about the port")
+            assert process.poll() is None
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
