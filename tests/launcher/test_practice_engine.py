@@ -66,11 +66,15 @@ def text_of(events: list[object], kind: type[Text] | type[Thinking]) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_text_and_counts_are_those_computed(server: Server, kind: str) -> None:
-    events = asyncio.run(ask(server, PROMPTS[kind]))
-    last, expected = events[-1], expected_acceptance(kind)
+    # The long text is read to its end on one engine alone: it takes half a minute.
+    cut = kind == "long" and server.plan.resolved.engine.kind != "embedded"
+    most = 400 if cut else 4000
+    events = asyncio.run(ask(server, PROMPTS[kind], most))
+    last, expected = events[-1], expected_acceptance(kind, max_tokens=most)
     assert isinstance(last, Finished)
-    assert last.reason == "stop"
-    assert text_of(events, Text).strip() == known_text(kind).strip()
+    assert last.reason == ("length" if cut else "stop")
+    text = text_of(events, Text).strip()
+    assert known_text(kind).startswith(text) if cut else text == known_text(kind).strip()
     assert text_of(events, Thinking).strip() == known_thinking(kind).strip()
     counts = (last.timings.draft_n, last.timings.draft_n_accepted, last.timings.predicted_tokens)
     assert counts == (expected.draft_n, expected.draft_n_accepted, expected.predicted_n)
