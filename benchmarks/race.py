@@ -1,9 +1,10 @@
 """Whether the race measures what the engine does: against a bare client, and against llama.cpp's own client.
 
-    python -m benchmarks.race [--model practice-large] [--kinds code prose] [--rounds 4]
+    python -m benchmarks.race [--model practice-large] [--kinds code prose] [--rounds 6]
         [--llama-server PATH] [--speed-bench FOLDER]
 
-Both engines stay loaded; a race of one round and bare requests take turns, so that drift meets both. The
+All engines stay loaded; a race of one round and the other clients take turns, and only speeds of the same
+round are compared, so that drift and other work on the machine meet all of them. The
 FOLDER is ``tools/server/bench/speed-bench`` of a llama.cpp source tree: its client is run as it is, with a
 stand-in for the ``datasets`` package that hands it our prompts. Server and client share two cores here.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import statistics
@@ -19,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,78 +59,99 @@ def bare_request(lease: Lease, spec: RaceSpec) -> float:
     return float(reply.raise_for_status().json()["timings"]["predicted_per_second"])
 
 
-async def against_bare(
-    workshop: Workshop, spec: RaceSpec, rounds: int
-) -> tuple[list[list[float]], list[list[float]]]:
-    """Speeds by side: (the race's, the bare client's), taken in turn."""
-    raced: list[list[float]] = [[], []]
-    bare: list[list[float]] = [[], []]
-    for index in range(rounds):
-        race = await run_race(workshop, spec)
-        for run in race.runs:
-            if run.timings.tokens_per_second:
-                raced[run.side].append(run.timings.tokens_per_second)
-        for side in (0, 1) if index % 2 else (1, 0):
-            lease = await workshop.engine(spec.plans[side])
-            bare[side].append(await asyncio.to_thread(bare_request, lease, spec))
-    return raced, bare
-
-
-def speed_bench(folder: Path, plan: LaunchPlan, spec: RaceSpec, repeats: int, env: dict[str, str]) -> float:
-    """Average decode speed that llama.cpp's speed-bench reports for a server of ``plan``."""
+@contextlib.contextmanager
+def plain_server(plan: LaunchPlan) -> Iterator[str]:
+    """A server of ``plan`` without a key, as speed-bench needs it; gives its address."""
     port = free_port()
+    server = subprocess.Popen(plan.command(port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait(lambda: get(f"http://127.0.0.1:{port}/health")[0] == 200, 60, "the engine")
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def speed_bench(folder: Path, address: str, spec: RaceSpec) -> float:
+    """Decode speed that llama.cpp's speed-bench reports for one sample, after one that warms up."""
     rows = [
-        {"category": "race", "turns": [spec.prompt.text], "question_id": f"q{n}"} for n in range(repeats + 1)
+        {"category": "race", "turns": [spec.prompt.text], "question_id": name} for name in ("warm-up", "one")
     ]
     with tempfile.TemporaryDirectory() as scratch:
         Path(scratch, "datasets.py").write_text(DATASETS)
         output = Path(scratch, "result.json")
-        server = subprocess.Popen(plan.command(port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait(lambda: get(f"http://127.0.0.1:{port}/health")[0] == 200, 60, "the engine")
-            extra = json.dumps({"temperature": 0, "seed": spec.seed, "cache_prompt": False})
-            command = [sys.executable, str(folder / "speed_bench.py"), "--url", f"127.0.0.1:{port}"]
-            command += ["--bench", "qualitative", "--osl", str(spec.max_tokens), "--extra-inputs", extra]
-            subprocess.run(
-                [*command, "--output", str(output)],
-                env=env | {"PYTHONPATH": scratch, "BENCH_ROWS": json.dumps(rows)},
-                check=True,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=600,
-            )
-        finally:
-            server.terminate()
-            server.wait()
+        extra = json.dumps({"temperature": 0, "seed": spec.seed, "cache_prompt": False})
+        command = [sys.executable, str(folder / "speed_bench.py"), "--url", address, "--bench", "qualitative"]
+        subprocess.run(
+            [*command, "--osl", str(spec.max_tokens), "--extra-inputs", extra, "--output", str(output)],
+            env=dict(os.environ) | {"PYTHONPATH": scratch, "BENCH_ROWS": json.dumps(rows)},
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=600,
+        )
         results: list[dict[str, Any]] = json.loads(output.read_text())["results"]
-        return statistics.median(
-            float(row["predicted_per_second"]) for row in results[1:]
-        )  # the first warms up
+        return float(results[1]["predicted_per_second"])
+
+
+@dataclass(frozen=True)
+class Round:
+    """Decode speeds (plain, drafting) of one round by each client; speed-bench's are None when not run."""
+
+    race: tuple[float, float]
+    bare: tuple[float, float]
+    speed_bench: tuple[float, float] | None
+
+
+async def one_round(
+    workshop: Workshop, spec: RaceSpec, folder: Path | None, addresses: Sequence[str], *, swap: bool
+) -> Round:
+    """Every client once on each side; ``swap`` turns the order of the clients round."""
+    speeds: dict[str, tuple[float, float]] = {}
+    clients = ["race", "bare", *(["speed-bench"] if folder else [])]
+    for client in reversed(clients) if swap else clients:
+        if client == "race":
+            runs = (await run_race(workshop, spec)).runs
+            found = [run.timings.tokens_per_second or 0.0 for run in sorted(runs, key=lambda run: run.side)]
+        elif client == "bare":
+            leases = [await workshop.engine(plan) for plan in spec.plans]
+            found = [await asyncio.to_thread(bare_request, lease, spec) for lease in leases]
+        else:
+            assert folder is not None
+            found = [await asyncio.to_thread(speed_bench, folder, address, spec) for address in addresses]
+        speeds[client] = (found[0], found[1])
+    return Round(speeds["race"], speeds["bare"], speeds.get("speed-bench"))
 
 
 async def measure(settings: Settings, paths: Paths, options: argparse.Namespace) -> None:
-    """Run everything and print the tables."""
-    env = dict(os.environ)
-    lifecycle = make_lifecycle(settings, paths, env)
+    """Run everything and print the tables: medians of the ratios within each round."""
+    lifecycle = make_lifecycle(settings, paths, dict(os.environ))
     rows, ratios = [], []
     try:
         for kind in options.kinds:
-            spec = (await asyncio.to_thread(make_specs, settings, paths, RaceOptions(kind=kind, rounds=1)))[0]
-            async with lifecycle.workshop("benchmark") as workshop:
-                raced, bare = await against_bare(workshop, spec, options.rounds)
-            speeds = [(statistics.median(raced[side]), statistics.median(bare[side])) for side in (0, 1)]
-            for name, (ours, theirs) in zip(("plain", "dspark"), speeds, strict=True):
-                rows.append((kind, name, f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.3f}"))
-            ratio = speeds[1][0] / speeds[0][0]
-            if options.speed_bench:
-                plain, drafting = [
-                    await asyncio.to_thread(speed_bench, options.speed_bench, plan, spec, options.rounds, env)
-                    for plan in spec.plans
-                ]
-                theirs = drafting / plain
-                ratios.append((kind, f"{ratio:.3f}", f"{theirs:.3f}", f"{ratio / theirs:.3f}"))
-            else:
-                ratios.append((kind, f"{ratio:.3f}", "not run", ""))
+            wanted = RaceOptions(kind=kind, rounds=1, max_tokens=options.max_tokens)
+            spec = (await asyncio.to_thread(make_specs, settings, paths, wanted))[0]
+            with contextlib.ExitStack() as stack:
+                folder = options.speed_bench
+                addresses = [stack.enter_context(plain_server(plan)) for plan in spec.plans] if folder else []
+                async with lifecycle.workshop("benchmark") as workshop:
+                    rounds = [
+                        await one_round(workshop, spec, folder, addresses, swap=bool(number % 2))
+                        for number in range(options.rounds)
+                    ]
+            for side, name in enumerate(("plain", "dspark")):
+                share = statistics.median(r.race[side] / r.bare[side] for r in rounds)
+                ours = statistics.median(r.race[side] for r in rounds)
+                theirs = statistics.median(r.bare[side] for r in rounds)
+                rows.append((kind, name, f"{ours:.1f}", f"{theirs:.1f}", f"{share:.3f}"))
+            ratio = statistics.median(r.race[1] / r.race[0] for r in rounds)
+            other = [r.speed_bench[1] / r.speed_bench[0] for r in rounds if r.speed_bench]
+            peer = (
+                (f"{statistics.median(other):.3f}", f"{ratio / statistics.median(other):.3f}")
+                if other
+                else ("not run", "")
+            )
+            ratios.append((kind, f"{ratio:.3f}", *peer))
     finally:
         lifecycle.close()
     print(machine(), "\n")
@@ -139,7 +164,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="practice-large")
     parser.add_argument("--kinds", nargs="+", default=["code", "prose"])
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--max-tokens", type=int, default=150)
     parser.add_argument("--llama-server")
     parser.add_argument("--speed-bench", type=Path)
     options = parser.parse_args()
