@@ -63,6 +63,17 @@ def make_folder(folder: Path) -> Path:
     return folder
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a line that only its owner may read (0600), such as a key; FolderError when that is impossible."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise FolderError(
+            f"The file {path} cannot be written: {error.strerror}.", "Choose another BONSAI_HOME."
+        ) from error
+
+
 def read_config(paths: Paths) -> str:
     """The config file's text, empty when there is none."""
     try:

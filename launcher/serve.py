@@ -13,9 +13,9 @@ from pathlib import Path
 
 from launcher import console
 from launcher.child_env import clean_env
-from launcher.errors import EngineMissing, FolderError
+from launcher.errors import EngineMissing
 from launcher.hardware.detect import detect
-from launcher.paths import Paths, make_folder
+from launcher.paths import Paths, make_folder, write_private
 from launcher.plan import LOOPBACK, make_plan
 from launcher.provision import resolve_all
 from launcher.settings import Settings, check_host
@@ -68,11 +68,7 @@ def _new_key(folder: Path) -> Path:
     """A key for a server that other machines can reach, shown once; in a file, never in argv."""
     key = secrets.token_urlsafe(24)
     path = make_folder(folder) / "serve.key"
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(key + "\n")
-    except OSError as error:
-        raise FolderError(f"The file {path} cannot be written: {error.strerror}.") from error
+    write_private(path, key)
     console.warn("Other machines can connect. HTTP is not encrypted: use it in a network that you trust.")
     console.say(f"API key (shown once): {key}")
     return path

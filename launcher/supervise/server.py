@@ -17,7 +17,7 @@ import httpx
 from launcher.child_env import clean_env
 from launcher.embedded import WITH_PARENT
 from launcher.errors import EngineDied, EngineMissing, FolderError
-from launcher.paths import make_folder
+from launcher.paths import make_folder, write_private
 from launcher.plan import LaunchPlan
 from launcher.supervise import ports
 
@@ -65,7 +65,7 @@ class Server:
         self.port = ports.choose(
             self.plan.host, self.plan.port, asked_by="BONSAI_PORT" if self.plan.port_asked else None
         )
-        _write_private(self._key_file, self.api_key)
+        write_private(self._key_file, self.api_key)
         argv = self.plan.command(self.port, "--alias", self.alias, "--api-key-file", str(self._key_file))
         if self.plan.resolved.engine.kind == "embedded":
             argv.append(WITH_PARENT)
@@ -160,13 +160,3 @@ class Server:
                 process.force_to_end(child)
                 child.wait()
         self._key_file.unlink(missing_ok=True)
-
-
-def _write_private(path: Path, text: str) -> None:
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(text + "\n")
-    except OSError as error:
-        raise FolderError(
-            f"The file {path} cannot be written: {error.strerror}.", "Choose another BONSAI_HOME."
-        ) from error
