@@ -3,6 +3,7 @@ import { call } from "./api.js";
 import { complain, confirmed, toast } from "./dialog.js";
 import { $, copyText, el } from "./dom.js";
 import { on } from "./state.js";
+import * as status from "./status.js";
 
 const quote = (word) => (/^[\w@%+=:,./\\-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
@@ -40,27 +41,33 @@ function command(plan) {
   );
 }
 
+let closed = false;
+
 async function quit() {
   const sure = await confirmed("Quit Bonsai?", "The engine stops and this page goes away. Conversations are kept.", "Quit", true);
   if (!sure) return;
+  closed = true;
+  status.leave();
   try {
     await call("POST", "quit", {});
     $("b-machine").replaceChildren(section("Bonsai has been closed", el("p", {}, "You can close this tab. Start Bonsai again to go on.")));
   } catch (problem) {
+    closed = false;
+    status.connectAgain();
     complain(problem);
   }
 }
 
 function draw(found) {
-  const { plan, status } = found;
+  const { plan, status: now } = found;
   const rows = (list) => list.map((row) => [row.name, row.value, row.source]);
   const warnings = [...found.notices, ...(plan?.warnings ?? [])];
   const log = el("pre", { class: "b-log-text", tabindex: "0", "aria-label": "Last lines of the engine's log" }, found.log);
   $("b-machine").replaceChildren(
     section(
       "Now",
-      el("p", {}, status.message || status.phase),
-      status.error && el("p", { class: "b-bad" }, `${status.error} ${status.remedy}`.trim()),
+      el("p", {}, now.message || now.phase),
+      now.error && el("p", { class: "b-bad" }, `${now.error} ${now.remedy}`.trim()),
       warnings.length > 0 && el("ul", { class: "b-warnings" }, ...warnings.map((text) => el("li", {}, text))),
     ),
     plan && section("What runs", table(plan.rows.map((row) => [row.name, row.value, row.source]), ["Part", "What", "Why, or where"])),
@@ -69,7 +76,7 @@ function draw(found) {
     found.settings.length > 0 && section("Settings", table(rows(found.settings), ["Setting", "Value", "From"], true)),
     section(
       "Log of the engine",
-      status.log_path ? el("p", { class: "b-muted" }, status.log_path) : null,
+      now.log_path ? el("p", { class: "b-muted" }, now.log_path) : null,
       found.log ? log : el("p", { class: "b-muted" }, "Nothing yet."),
     ),
     section(
@@ -85,7 +92,8 @@ const onShow = () => Boolean($("b-machine")?.offsetParent);
 
 async function refresh() {
   try {
-    draw(await call("GET", "machine"));
+    const found = await call("GET", "machine");
+    if (!closed) draw(found);
   } catch (problem) {
     complain(problem);
   }
@@ -100,7 +108,7 @@ async function look() {
     if (onShow() !== shown) break;
   }
   shown = onShow();
-  if (shown) await refresh();
+  if (shown && !closed) await refresh();
 }
 
 export function start() {
@@ -108,5 +116,5 @@ export function start() {
   for (const kind of ["click", "keyup"]) {
     document.addEventListener(kind, (event) => event.target.closest?.("#b-tabs > .tab-wrapper") && look());
   }
-  on("status", () => onShow() && refresh());
+  on("status", () => onShow() && !closed && refresh());
 }

@@ -6,9 +6,10 @@ import { on, state, tell } from "./state.js";
 
 let source = null;
 let connected = false; // once before
+let closed = false; // the person quit: nobody is there to be asked any more
 
 function connect() {
-  if (source || document.hidden) return;
+  if (source || closed || document.hidden) return;
   source = new EventSource("/bonsai/events");
   source.onopen = () => {
     // What changed while this tab was not connected was told to others only.
@@ -51,15 +52,28 @@ function disconnect() {
   source = null;
 }
 
+// Asks for nothing while the server goes; `connectAgain` if it stays after all.
+export function leave() {
+  closed = true;
+  disconnect();
+  tell("status");
+}
+
+export function connectAgain() {
+  closed = false;
+  connect();
+  tell("status");
+}
+
 const WORDS = { preparing: "Preparing", starting: "Starting", ready: "Ready", stopping: "Stopping", stopped: "Stopped", failed: "Failed" };
 
 function draw() {
   const status = state.status;
   const place = $("b-status");
-  const phase = state.lost ? "lost" : status?.phase ?? "preparing";
+  const phase = closed ? "stopped" : state.lost ? "lost" : status?.phase ?? "preparing";
   place.dataset.phase = phase;
-  const parts = [state.lost ? "Bonsai does not answer" : WORDS[phase] ?? phase];
-  if (!state.lost && status) {
+  const parts = [closed ? "Closed" : state.lost ? "Bonsai does not answer" : WORDS[phase] ?? phase];
+  if (!state.lost && !closed && status) {
     if (phase === "ready") {
       if (status.message && status.message !== "Ready.") parts[0] = status.message;
       parts.push(status.model);
@@ -78,7 +92,9 @@ function banner(kind, text, ...more) {
 
 function banners(status) {
   const found = [];
-  if (state.lost) {
+  if (closed) {
+    found.push(banner("", "Bonsai has been closed. Start it again to go on."));
+  } else if (state.lost) {
     found.push(banner("bad", "Bonsai does not answer. It may have been closed; this page connects again by itself."));
   } else if (status?.phase === "failed") {
     found.push(
@@ -93,7 +109,7 @@ function banners(status) {
       banner("", "The engine is stopped.", el("button", { type: "button", class: "b-button", onclick: () => call("POST", "engine", {}).catch(complain) }, "Start")),
     );
   }
-  if (status?.practice) found.push(banner("quiet", status.practice));
+  if (status?.practice && !closed) found.push(banner("quiet", status.practice));
   const next = found.map((node) => node.textContent).join("\n");
   const place = $("b-banners");
   // A screen reader must not hear the same banner again with every change of status.
