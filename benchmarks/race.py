@@ -31,7 +31,7 @@ import httpx
 from benchmarks.common import free_port, get, machine, table, wait
 from launcher.ask import make_lifecycle
 from launcher.client.http import chat_body
-from launcher.lifecycle import Lease, Workshop
+from launcher.lifecycle import Workshop
 from launcher.paths import Paths, locate
 from launcher.plan import LaunchPlan
 from launcher.race import request_of, run_race
@@ -51,11 +51,11 @@ def load_dataset(*args, **kwargs):
 """
 
 
-def bare_request(lease: Lease, spec: RaceSpec) -> float:
+def bare_request(address: str, headers: dict[str, str], spec: RaceSpec) -> float:
     """Decode speed by the server's own timings, for the race's request sent by a bare client, not streamed."""
     body = chat_body(request_of(spec)) | {"stream": False}
-    url = f"{lease.client.base_url}/v1/chat/completions"
-    reply = httpx.post(url, json=body, headers=lease.client.headers, timeout=600, trust_env=False)
+    url = f"{address}/v1/chat/completions"
+    reply = httpx.post(url, json=body, headers=headers, timeout=600, trust_env=False)
     return float(reply.raise_for_status().json()["timings"]["predicted_per_second"])
 
 
@@ -115,7 +115,10 @@ async def one_round(
             found = [run.timings.tokens_per_second or 0.0 for run in sorted(runs, key=lambda run: run.side)]
         elif client == "bare":
             leases = [await workshop.engine(plan) for plan in spec.plans]
-            found = [await asyncio.to_thread(bare_request, lease, spec) for lease in leases]
+            found = [
+                await asyncio.to_thread(bare_request, lease.client.base_url, lease.client.headers, spec)
+                for lease in leases
+            ]
         else:
             assert folder is not None
             found = [await asyncio.to_thread(speed_bench, folder, address, spec) for address in addresses]
