@@ -8,7 +8,17 @@ LauncherError
 ├── FileProblem         exit 3: a file or folder on this machine
 │   ├── GgufError           missing, truncated, foreign or hostile model file
 │   ├── FolderError         data or cache folder: read-only, full, not a folder
+│   ├── CatalogError        catalog.toml says something that cannot be
 │   └── StoreError          a conversation or measurement that cannot be read or written
+├── FetchProblem        exit 6: something that could not be fetched; what is here already stays
+│   ├── NetworkProblem      no connection, a cut one, a stalled one, a certificate, a proxy
+│   ├── HubProblem          missing, gated or private, a refused token, a rate limit
+│   ├── ReleaseProblem      no such release or asset, a rate limit
+│   ├── DigestMismatch      other bytes or size than pinned or published
+│   ├── NoSpace             the disk is too small for what is to come
+│   ├── ArchiveError        an archive that is damaged or reaches out of its folder
+│   ├── Cancelled           the person stopped it; the part is kept
+│   └── NotFetched          it would have to be fetched first, and nobody has agreed
 ├── EngineProblem       exit 4: llama-server or what stands for it
 │   ├── EngineMissing       none on this machine, or not the one asked for
 │   ├── NotAnEngine         a program that is not a llama-server
@@ -63,6 +73,46 @@ class FolderError(FileProblem):
 
 
 class StoreError(FileProblem):
+    pass
+
+
+class CatalogError(FileProblem):
+    pass
+
+
+class FetchProblem(LauncherError):
+    exit_code = 6
+
+
+class NetworkProblem(FetchProblem):
+    pass
+
+
+class HubProblem(FetchProblem):
+    pass
+
+
+class ReleaseProblem(FetchProblem):
+    pass
+
+
+class DigestMismatch(FetchProblem):
+    pass
+
+
+class NoSpace(FetchProblem):
+    pass
+
+
+class ArchiveError(FetchProblem):
+    pass
+
+
+class Cancelled(FetchProblem):
+    pass
+
+
+class NotFetched(FetchProblem):
     pass
 
 

@@ -1,0 +1,68 @@
+"""Values about fetching that downloader, page and terminal share. Pure. Sizes in bytes, times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to have on disk. ``part``: "weights", "drafter" or "engine". ``total`` None: not known yet.
+
+    ``state``: "waiting", "running", "checking" (an older part is read again), "unpacking", "proving" (the engine
+    is run once), "done", "failed". ``in_place``: found on this machine and used where it lies. ``rate`` and
+    ``left_s`` are None while unknown. ``note``: what is happening beyond that ("trying again in 12 s"), or empty.
+    """
+
+    part: str
+    name: str
+    total: int | None
+    have: int
+    state: str
+    where: str
+    in_place: bool = False
+    rate: float | None = None
+    left_s: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FetchState:
+    """``phase``: "idle" (nothing begun), "looking" (sizes are asked for), "running", "paused", "failed",
+    "cancelled" or "done". ``total`` and ``have`` over all items; ``error`` and ``remedy`` when failed."""
+
+    phase: str
+    items: tuple[Item, ...]
+    total: int | None
+    have: int
+    rate: float | None = None
+    left_s: float | None = None
+    error: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the first-run view shows before anybody agrees. All sentences are for people.
+
+    ``title``: the model; ``why``: (part, sentence); ``items``: what would be fetched or is there; ``to_fetch``: bytes still
+    to be fetched (None: unknown); ``disk_free`` and ``disk_needed`` bytes at ``folder``; ``disk_ok``, ``memory_ok``;
+    ``memory``: the verdict in words; ``left_out``: (what, why); ``notices``; ``offline``: why nothing can be fetched now,
+    or empty.
+    """
+
+    title: str
+    why: tuple[tuple[str, str], ...]
+    items: tuple[Item, ...]
+    to_fetch: int | None
+    folder: str
+    disk_needed: int | None
+    disk_free: int | None
+    disk_ok: bool
+    memory: str
+    memory_ok: bool
+    left_out: tuple[tuple[str, str], ...] = ()
+    notices: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
+    offline: str = ""
+    licence: str = ""
