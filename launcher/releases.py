@@ -13,6 +13,6 @@ def find_assets(
 ) -> list[Remote]:
     """Where to fetch ``assets`` of ``line``'s release, in their order: one request for
     ``<releases_url>/repos/<repo>/releases/tags/<tag>``, then exact names only. A pinned sha256 wins and must agree with the
-    published one (DigestMismatch); an asset with neither is refused. Raises ReleaseProblem with a remedy (no such tag, no such asset,
-    rate limit with its waiting time, no network)."""
+    published one (DigestMismatch); an asset with neither is refused. Raises ReleaseProblem with a remedy (no
+    such tag, no such asset, rate limit with its waiting time, no network)."""
     raise NotImplementedError
