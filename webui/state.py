@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from launcher import fetch_types
 from launcher.hardware.model import Machine
 from launcher.lifecycle import Lifecycle
 from launcher.methods import Method, Offer
@@ -15,11 +17,15 @@ from launcher.store import Store
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table on the Machine tab; ``source`` says where a setting's value comes from."""
+    """One line of a table on the Machine tab; ``source`` says where a setting's value comes from.
+
+    ``pending``: it is still being looked for, so that the page asks again.
+    """
 
     name: str
     value: str
     source: str = ""
+    pending: bool = False
 
 
 def _nothing() -> None:
@@ -46,6 +52,49 @@ class RaceRoom:
         return self.look() if self.look else None
 
 
+class FetchRoom(Protocol):
+    """What the first-run view needs: what could be fetched, and how the fetching stands.
+
+    Calls may take a second and raise LauncherError; nothing is fetched before ``begin``.
+    """
+
+    def offer(self) -> fetch_types.Offer | None:
+        """What could be fetched. None: nothing, all is there or other files were asked for."""
+        ...
+
+    def state(self) -> fetch_types.FetchState:
+        """How it stands; at once."""
+        ...
+
+    def on_change(self, callback: Callable[[fetch_types.FetchState], None]) -> Callable[[], None]:
+        """Call ``callback`` with every change, from any thread; the result ends that."""
+        ...
+
+    def begin(self) -> None:
+        """Fetch what ``offer`` says: the person has agreed. Goes on from what is kept."""
+        ...
+
+    def pause(self) -> None:
+        """Stand still; ``resume`` goes on."""
+        ...
+
+    def resume(self) -> None:
+        """Go on after ``pause``."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop; what was fetched is kept."""
+        ...
+
+    def retry(self) -> None:
+        """Try again after a failure, from what is kept."""
+        ...
+
+    def use(self) -> None:
+        """Run the fetched model from now on."""
+        ...
+
+
 @dataclass(frozen=True)
 class PageContext:
     """``run_token`` is this run's secret; ``password`` is set when other machines may connect. ``look`` returns at
@@ -63,6 +112,7 @@ class PageContext:
     password: str | None = field(default=None, repr=False)
     on_quit: Callable[[], None] = _nothing
     races: RaceRoom | None = None
+    fetching: FetchRoom | None = None
 
     @property
     def machine_rows(self) -> tuple[Row, ...]:
