@@ -24,6 +24,7 @@ class Engine:
     spec_types: frozenset[str] = field(repr=False)
     why: str = ""
     probed: bool = True
+    backend: str | None = None  # "cpu", "cuda", "metal", "rocm", "vulkan"; None: not known
 
     def can(self, flag: str) -> bool:
         """Whether the engine's own help lists ``flag``."""
@@ -44,7 +45,9 @@ class Resolved:
     """Everything a plan needs to know about files: what runs, on which weights, with which drafter.
 
     ``drafter`` is None when there is none; ``drafter_why`` then says why.
-    ``practice`` marks the built-in pair, which is no language model.
+    ``practice`` marks the built-in pair, which is no language model; ``stands_in_for`` names the model that was
+    asked for and is not here yet. ``on_disk``: False for a plan of what would be fetched. ``reasons``: (part,
+    sentence) of the choice; ``notices``: to be said aloud.
     """
 
     engine: Engine
@@ -53,3 +56,6 @@ class Resolved:
     drafter_why: str
     practice: bool = False
     on_disk: bool = True
+    stands_in_for: str = field(default="", compare=False)
+    reasons: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    notices: tuple[str, ...] = field(default=(), compare=False)
