@@ -90,9 +90,10 @@ ONLY: dict[str, set[str]] = {
 # What the page knows of the launcher: values, the client, the store, the owner of the engine, measurements.
 WEBUI_TAKES = {
     "launcher/client/events.py", "launcher/client/http.py", "launcher/errors.py", "launcher/fetch_types.py",
-    "launcher/lifecycle.py", "launcher/lab.py", "launcher/methods.py", "launcher/plan.py",
-    "launcher/race.py", "launcher/race_export.py", "launcher/race_figures.py", "launcher/race_prompts.py", "launcher/race_store.py", "launcher/race_types.py",
-    "launcher/resolved.py", "launcher/store.py", "launcher/hardware/model.py",
+    "launcher/lifecycle.py", "launcher/lab.py", "launcher/methods.py", "launcher/plan.py", "launcher/race.py",
+    "launcher/race_export.py", "launcher/race_figures.py", "launcher/race_prompts.py",
+    "launcher/race_store.py", "launcher/race_types.py", "launcher/resolved.py", "launcher/store.py",
+    "launcher/hardware/model.py",
 }  # fmt: skip
 
 PRINTERS = {"launcher/console.py", "launcher/embedded.py"}
