@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from importlib import resources
 
 # Formats of weights that an engine line may or may not read. "common": every quantization of llama.cpp that is
 # not Bonsai's own (Q8_0, Q4_K, ...). Q2_0 exists twice under one type id: groups of 128 (legacy) and of 64.
 FORMATS = ("q2_0-g128", "q2_0-g64", "pq2_0", "ptq1_0", "q1_0", "common")
+# Architectures that are no model of their own; "model" in Line.drafters stands for every other one.
+DRAFTERS = ("dspark", "dflash", "eagle3", "gemma4-assistant")
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,11 @@ class Drafter:
     file: HubFile
     method: str
     facts: Facts
+
+    @property
+    def kind(self) -> str:
+        """What Line.drafters must hold for a line to load it: a drafter's architecture, or "model"."""
+        return self.facts.architecture if self.facts.architecture in DRAFTERS else "model"
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,14 @@ class Line:
     builds: tuple[Build, ...]
     note: str = ""
 
+    def reads(self, weights: Weights) -> bool:
+        """Whether its llama-server reads ``weights``."""
+        return weights.format in self.formats
+
+    def drafts_with(self, drafter: Drafter) -> bool:
+        """Whether it loads ``drafter`` and knows the way to draft with it."""
+        return drafter.kind in self.drafters and drafter.method in self.spec_types
+
 
 @dataclass(frozen=True)
 class Catalog:
@@ -133,11 +150,17 @@ class Catalog:
         return {line.name: line for line in self.lines}[name]
 
 
+@functools.cache
 def load() -> Catalog:
-    """The catalog that comes with the launcher, validated."""
-    raise NotImplementedError
+    """The catalog that comes with the launcher, validated. Raises CatalogError."""
+    from launcher.catalog_parse import parse as read
+
+    name = "catalog.toml"
+    return read((resources.files("launcher") / name).read_text(encoding="utf-8"), name)
 
 
 def parse(text: str, where: str) -> Catalog:
     """The catalog in ``text``; CatalogError with ``where``, the entry and what is wrong with it."""
-    raise NotImplementedError
+    from launcher.catalog_parse import parse as read
+
+    return read(text, where)

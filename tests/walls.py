@@ -16,7 +16,8 @@ COMPUTING = {
 
 # Rooms that decide or decode: same input, same output, and nothing else happens.
 PURE = {
-    "launcher/advise.py", "launcher/choose.py", "launcher/client/decode.py", "launcher/client/events.py",
+    "launcher/advise.py", "launcher/catalog_fields.py", "launcher/catalog_parse.py", "launcher/catalog_table.py",
+    "launcher/choose.py", "launcher/expected.py", "launcher/client/decode.py", "launcher/client/events.py",
     "launcher/client/figures.py", "launcher/client/refusal.py", "launcher/client/sse.py",
     "launcher/client/thinking.py", "launcher/errors.py", "launcher/hardware/model.py",
     "launcher/drafter_kinds.py", "launcher/hardware/parse.py", "launcher/memory.py", "launcher/methods.py",
@@ -27,7 +28,7 @@ PURE = {
     "webui/draft.py", "webui/figures.py",
 }  # fmt: skip
 # What they may take from rooms that do more: value types.
-VALUE_TYPES = {"launcher/gguf_header.py", "launcher/store.py"}
+VALUE_TYPES = {"launcher/catalog.py", "launcher/gguf_header.py", "launcher/store.py"}
 
 # Who may use what, and everybody else may not. ``sys.x`` and ``os.x`` are attributes, the rest modules.
 ONLY: dict[str, set[str]] = {
