@@ -11,12 +11,13 @@ from dataclasses import dataclass
 COMPUTING = {
     "__future__", "bisect", "collections", "dataclasses", "difflib", "enum", "functools", "hashlib", "html",
     "itertools", "json", "math", "random", "re", "shlex", "statistics", "string", "textwrap", "tomllib", "types",
-    "typing",
+    "typing", "unicodedata",
 }  # fmt: skip
 
 # Rooms that decide or decode: same input, same output, and nothing else happens.
 PURE = {
-    "launcher/advise.py", "launcher/catalog_fields.py", "launcher/catalog_parse.py", "launcher/catalog_table.py",
+    "launcher/advise.py", "launcher/archive_names.py",
+    "launcher/catalog_fields.py", "launcher/catalog_parse.py", "launcher/catalog_table.py",
     "launcher/choose.py", "launcher/expected.py", "launcher/client/decode.py", "launcher/client/events.py",
     "launcher/client/figures.py", "launcher/client/refusal.py", "launcher/client/sse.py",
     "launcher/client/thinking.py", "launcher/errors.py", "launcher/hardware/model.py",
@@ -50,6 +51,7 @@ ONLY: dict[str, set[str]] = {
         "launcher/embedded.py",
         "launcher/engine_build.py",
         "launcher/engine_probe.py",
+        "launcher/quarantine.py",
         "launcher/serve.py",
         "launcher/supervise/_posix.py",
         "launcher/supervise/server.py",
