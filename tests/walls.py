@@ -18,7 +18,8 @@ COMPUTING = {
 PURE = {
     "launcher/advise.py", "launcher/archive_names.py",
     "launcher/catalog_fields.py", "launcher/catalog_parse.py", "launcher/catalog_table.py",
-    "launcher/choose.py", "launcher/expected.py", "launcher/client/decode.py", "launcher/client/events.py",
+    "launcher/choose.py", "launcher/choose_builds.py", "launcher/choose_model.py", "launcher/choose_parts.py",
+    "launcher/fit.py", "launcher/expected.py", "launcher/client/decode.py", "launcher/client/events.py",
     "launcher/client/figures.py", "launcher/client/refusal.py", "launcher/client/sse.py",
     "launcher/client/thinking.py", "launcher/errors.py", "launcher/hardware/model.py",
     "launcher/drafter_kinds.py", "launcher/hardware/parse.py", "launcher/memory.py", "launcher/methods.py",
