@@ -131,9 +131,9 @@ class Fields:
 
 def wrong(where: str, what: str) -> CatalogError:
     """One sentence about one entry."""
-    return CatalogError(
-        f"{where}: {what.rstrip('.?')}.", "Correct that entry, or install the launcher again."
-    )
+    sentence = f"{where}: {what.rstrip('.')}"
+    end = "" if sentence.endswith("?") else "."
+    return CatalogError(sentence + end, "Correct that entry, or install the launcher again.")
 
 
 def unique(names: Collection[str], where: str, what: str) -> None:

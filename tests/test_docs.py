@@ -1,4 +1,4 @@
-"""What the documents say is what the program does. ``python -m tests.test_docs`` writes the README's blocks again."""
+"""What the documents say is what the program does. ``python -m tests.test_docs`` writes what is generated in them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from launcher import __version__
+from launcher.catalog import load
+from launcher.catalog_table import page_markdown
 from launcher.settings import SPECS, table_markdown
 from tests.conftest import Bonsai
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+MODELS = ROOT / "docs" / "models.md"
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 
 
@@ -40,6 +43,10 @@ def generated(bonsai: Bonsai) -> dict[str, str]:
 def test_a_generated_block_is_current(bonsai: Bonsai, name: str) -> None:
     current = block(README.read_text(encoding="utf-8"), name)[2]
     assert current == generated(bonsai)[name], "run: python -m tests.test_docs"
+
+
+def test_the_page_of_models_is_current() -> None:
+    assert MODELS.read_text(encoding="utf-8") == page_markdown(load()), "run: python -m tests.test_docs"
 
 
 def test_every_command_is_explained(bonsai: Bonsai) -> None:
@@ -88,7 +95,8 @@ def test_the_version_is_in_the_changelog() -> None:
 
 
 def write() -> None:
-    """Bring the README's generated blocks up to date."""
+    """Bring the README's generated blocks and the page of models up to date."""
+    MODELS.write_text(page_markdown(load()), encoding="utf-8")
     text = README.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as home:
         for name, content in generated(Bonsai(Path(home))).items():
