@@ -133,7 +133,7 @@ async def measure(settings: Settings, paths: Paths, options: argparse.Namespace)
     try:
         for kind in options.kinds:
             wanted = RaceOptions(kind=kind, rounds=1, max_tokens=options.max_tokens)
-            spec = (await asyncio.to_thread(make_specs, settings, paths, wanted))[0]
+            spec = (await asyncio.to_thread(make_specs, settings, paths, dict(os.environ), wanted))[0]
             with contextlib.ExitStack() as stack:
                 folder = options.speed_bench
                 addresses = [stack.enter_context(plain_server(plan)) for plan in spec.plans] if folder else []

@@ -52,7 +52,9 @@ def race_in_browser(tab: Page, address: str, home: Path, tokens: int) -> Speeds:
 def in_turn(options: argparse.Namespace, env: dict[str, str], home: Path) -> list[tuple[Speeds, Speeds]]:
     """Speeds of each round: (race in the page, bare client with no page open)."""
     settings, paths = resolve({}, env), locate(str(home))
-    spec = make_specs(settings, paths, RaceOptions(rounds=1, max_tokens=options.max_tokens))[0]
+    spec = make_specs(
+        settings, paths, dict(os.environ), RaceOptions(rounds=1, max_tokens=options.max_tokens)
+    )[0]
     port = free_port()
     address = f"http://127.0.0.1:{port}/"
     argv = [sys.executable, "-m", "launcher", "--no-browser", "--ui-port", str(port)]

@@ -22,6 +22,7 @@ from launcher.client.events import (
 )
 from launcher.client.http import budget
 from launcher.errors import AnswerProblem
+from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect, in_background
 from launcher.hardware.model import Machine
 from launcher.lifecycle import Lease, Lifecycle
@@ -57,11 +58,20 @@ class Answer:
 
 
 def run_ask(
-    settings: Settings, paths: Paths, env: Mapping[str, str], options: AskOptions, *, as_json: bool
+    settings: Settings,
+    paths: Paths,
+    env: Mapping[str, str],
+    options: AskOptions,
+    *,
+    as_json: bool,
+    agreed: bool = False,
 ) -> None:
     """Start the engine, print the answer, stop the engine. Raises LauncherError; what was answered
-    before a failure is printed all the same."""
-    lifecycle = make_lifecycle(settings, paths, env)
+    before a failure is printed all the same. ``agreed``: what is missing is fetched without asking."""
+    looking = in_background()
+    if may_lack(settings):
+        ensure_here(settings, paths, env, looking.result(), agreed=agreed)
+    lifecycle = make_lifecycle(settings, paths, env, looking)
     if not as_json:
         lifecycle.on_change(console.Progress())
     try:
@@ -72,17 +82,23 @@ def run_ask(
 
 
 def make_lifecycle(
-    settings: Settings, paths: Paths, env: Mapping[str, str], machine: Future[Machine] | None = None
+    settings: Settings,
+    paths: Paths,
+    env: Mapping[str, str],
+    machine: Future[Machine] | None = None,
+    *,
+    stand_in: bool = False,
 ) -> Lifecycle:
     """The owner of the engine that these settings ask for. ``machine``: a look at it that has begun already;
-    the first plan waits for it."""
+    the first plan waits for it. ``stand_in``: the practice pair runs while the model is not here."""
     looking = machine or in_background()
 
     def prepare(speculative: bool | None) -> LaunchPlan:
         chosen = settings
         if speculative is not None and speculative != settings.speculative.value:
             chosen = settings.with_speculative(speculative, "the page's switch")
-        return make_plan(chosen, looking.result(), resolve_all(chosen, paths))
+        resolved = resolve_all(chosen, paths, env, looking.result(), stand_in=stand_in)
+        return make_plan(chosen, looking.result(), resolved)
 
     def keep(loaded: LaunchPlan, wanted: LaunchPlan) -> bool:  # noqa: ARG001 -- what is loaded is in use already
         return may_keep(wanted, detect())

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from launcher.catalog import Build, Catalog, Drafter, Line, Model, Weights
 from launcher.choose_builds import needs_avx2, pick_builds, without_avx2
-from launcher.choose_model import AUTO, find_models
+from launcher.choose_model import find_models
 from launcher.choose_parts import LeftOut, Parts, join, pinned, spare_gpu
 from launcher.errors import PlanRefused
 from launcher.expected import expected_drafter, expected_header
 from launcher.fit import Fit, fit
 from launcher.hardware.model import Machine
-from launcher.settings import Settings, Value
+from launcher.settings import AUTO, Settings, Value
 
 __all__ = ["Choice", "LeftOut", "choose", "choose_line"]
 

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 
 from launcher.catalog import Catalog, Model
 from launcher.errors import SettingsError
-from launcher.settings import PRACTICE_MODELS, Settings
-
-AUTO = "auto"
+from launcher.settings import AUTO, PRACTICE_MODELS, Settings
 
 
 def find_models(settings: Settings, catalog: Catalog) -> tuple[Model, ...]:

@@ -24,10 +24,17 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-engines_app = typer.Typer(help="The engines on this machine; build one from source.", rich_markup_mode=None)
+engines_app = typer.Typer(help="The engines on this machine; build one, remove one.", rich_markup_mode=None)
 app.add_typer(engines_app, name="engines")
+models_app = typer.Typer(help="The models that are known and on disk; remove one.", rich_markup_mode=None)
+app.add_typer(models_app, name="models")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Fetch what is missing without asking.")]
+MachineFile = Annotated[
+    Path | None,
+    typer.Option("--machine", help="For the machine in this file, as --json writes it.", show_default=False),
+]
 
 
 @dataclass(frozen=True)
@@ -107,23 +114,17 @@ def serve(
     extra: Annotated[
         list[str] | None, typer.Argument(help="Arguments for llama-server, after --.", show_default=False)
     ] = None,
+    yes: Yes = False,
 ) -> None:
     """Run llama-server alone in the foreground, on 127.0.0.1:8080 unless asked otherwise."""
     from launcher.serve import run_server
 
-    run_server(start.settings, start.paths, start.env, extra or [])
+    run_server(start.settings, start.paths, start.env, extra or [], agreed=yes)
 
 
 @app.command()
 @with_settings
-def plan(
-    start: Start,
-    as_json: Json = False,
-    machine: Annotated[
-        Path | None,
-        typer.Option(help="Plan for the machine in this file, as --json writes it.", show_default=False),
-    ] = None,
-) -> None:
+def plan(start: Start, as_json: Json = False, machine: MachineFile = None) -> None:
     """Print the exact llama-server command line, with a reason for every part. Starts nothing."""
     from launcher import report
     from launcher.hardware.detect import detect
@@ -131,7 +132,8 @@ def plan(
     from launcher.provision import resolve_all
 
     found = report.given_machine(machine) if machine else detect()
-    launch = make_plan(start.settings, found, resolve_all(start.settings, start.paths))
+    resolved = resolve_all(start.settings, start.paths, start.env, found, expect=True)
+    launch = make_plan(start.settings, found, resolved)
     if as_json:
         console.data_json(report.plan_json(launch, found))
     else:
@@ -152,6 +154,7 @@ def ask(
     seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens to answer with.")] = None,
     thinking: Annotated[bool, typer.Option(help="Let the model think first, where it can.")] = True,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Answer one question on the terminal, with its speed and acceptance."""
@@ -164,7 +167,7 @@ def ask(
     if not prompt or not prompt.strip():
         raise typer.BadParameter("the question is empty")
     options = AskOptions(prompt, system, temperature, seed, max_tokens, thinking)
-    run_ask(start.settings, start.paths, start.env, options, as_json=as_json)
+    run_ask(start.settings, start.paths, start.env, options, as_json=as_json, agreed=yes)
 
 
 @app.command()
@@ -205,6 +208,7 @@ def race(
         typer.Option(help="Let the model think first (else: for kind thinking only).", show_default=False),
     ] = None,
     texts: Annotated[bool, typer.Option(help="Prompts and answers in JSON and Markdown.")] = True,
+    yes: Yes = False,
     as_json: Json = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> None:
@@ -230,20 +234,68 @@ def race(
         thinking=thinking,
     )
     form = "json" if as_json else "markdown" if as_markdown else "text"
-    run_race_command(start.settings, start.paths, start.env, options, form=form, with_texts=texts)
+    run_race_command(start.settings, start.paths, start.env, options, form=form, with_texts=texts, agreed=yes)
 
 
 @app.command()
 @with_settings
-def models(start: Start, as_json: Json = False) -> None:
-    """What models are known, on disk and in use."""
+def doctor(start: Start, as_json: Json = False, machine: MachineFile = None) -> None:
+    """What is wrong on this machine and what to do; exit code 1 when something would stop a start."""
     from launcher import report
+    from launcher.doctor import examine, print_report, report_json
+    from launcher.hardware.detect import detect
 
-    rows = report.models(start.settings, start.paths)
+    found = report.given_machine(machine) if machine else detect()
+    result = examine(start.settings, start.paths, start.env, found, elsewhere=machine is not None)
+    if as_json:
+        console.data_json(report_json(result))
+    else:
+        print_report(result)
+    if not result.healthy:
+        raise typer.Exit(1)
+
+
+@app.command()
+@with_settings
+def fetch(
+    start: Start,
+    engine_only: Annotated[bool, typer.Option("--engine-only", help="Leave the models alone.")] = False,
+) -> None:
+    """Bring engine, weights and drafter to disk; goes on where an earlier fetch ended."""
+    from launcher.fetch_command import run_fetch
+
+    run_fetch(start.settings, start.paths, start.env, engine_only=engine_only)
+
+
+@models_app.callback(invoke_without_command=True)
+@with_settings
+def models(start: Start, context: typer.Context, as_json: Json = False) -> None:
+    """What models are known, on disk and in use."""
+    if context.invoked_subcommand is not None:
+        return
+    from launcher import inventory
+    from launcher.hardware.detect import detect
+
+    rows = inventory.models(start.settings, start.paths, start.env, detect())
     if as_json:
         console.data_json(rows)
     else:
-        report.print_models(rows)
+        inventory.print_models(rows)
+
+
+@models_app.command("remove")
+@with_settings
+def models_remove(
+    start: Start,
+    name: Annotated[str, typer.Argument(help="27B, bonsai/8B, practice-large, ... (see bonsai models).")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Without asking.")] = False,
+) -> None:
+    """Delete what was fetched of a model. Files that were here before are never touched."""
+    from launcher import inventory
+
+    files = inventory.removable(start.settings, start.paths, name)
+    if _sure(yes, [str(file) for file in files]):
+        console.say(f"{inventory.remove(files):,} bytes are free again.")
 
 
 @engines_app.callback(invoke_without_command=True)
@@ -252,13 +304,43 @@ def engines(start: Start, context: typer.Context, as_json: Json = False) -> None
     """The engines on this machine and the one that would be used."""
     if context.invoked_subcommand is not None:
         return
-    from launcher import report
+    from launcher import inventory
+    from launcher.hardware.detect import detect
 
-    rows = report.engines(start.settings, start.paths)
+    rows = inventory.engines(start.settings, start.paths, start.env, detect())
     if as_json:
         console.data_json(rows)
     else:
-        report.print_engines(rows)
+        inventory.print_engines(rows)
+
+
+@engines_app.command("remove")
+@with_settings
+def engines_remove(
+    start: Start,
+    name: Annotated[str, typer.Argument(help="As `bonsai engines` calls it.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Without asking.")] = False,
+) -> None:
+    """Delete an engine that was fetched."""
+    from launcher import engine_store, inventory
+
+    found = inventory.fetched_engine(start.paths, name)
+    if _sure(yes, [str(found.folder)]):
+        console.say(f"{engine_store.remove(found):,} bytes are free again.")
+
+
+def _sure(yes: bool, what: list[str]) -> bool:
+    """Whether the person agrees that ``what`` is deleted; without a terminal only --yes says so."""
+    for path in what:
+        console.say(f"  {path}")
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("--yes is needed without a terminal")
+    if console.agreed("Delete this?"):
+        return True
+    console.say("Nothing was deleted.")
+    return False
 
 
 @engines_app.command("build")

@@ -94,3 +94,10 @@ def fail(error: LauncherError) -> None:
     say(f"Error: {error.what}", "bold red")
     if error.remedy:
         say(error.remedy)
+
+
+def agreed(question: str) -> bool:
+    """Whether the person answers yes; the default is no."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -21,8 +21,9 @@ from typing import IO
 
 from launcher import embedded
 from launcher.child_env import clean_env
+from launcher.devices import parse_devices
 from launcher.errors import EngineMissing, NotAnEngine
-from launcher.resolved import Engine
+from launcher.resolved import Device, Engine
 
 # A server's help has about 60,000 characters; more than this is not help.
 OUTPUT_LIMIT = 2_000_000
@@ -97,7 +98,19 @@ def engine_from_binary(path: Path, kind: str) -> Engine:
     facts = probe((str(found),))
     line = FORK_COMMITS.get((facts.commit or "")[:7]) or ("prism" if "prism" in facts.version else "mainline")
     why = f"{'built from source' if kind == 'built' else 'named by BONSAI_LLAMA_SERVER'}: {found}"
-    return Engine(kind, line, (str(found),), facts.version, facts.flags, facts.spec_types, why)
+    devices = ask_devices((str(found),)) if "--list-devices" in facts.flags else None
+    return Engine(
+        kind, line, (str(found),), facts.version, facts.flags, facts.spec_types, why, devices=devices
+    )
+
+
+def ask_devices(program: Sequence[str], *, timeout_s: float = 30) -> tuple[Device, ...] | None:
+    """The GPUs that ``program`` itself lists; None when it does not tell. A driver may have to wake up first."""
+    try:
+        output = run_tool([*program, "--list-devices"], timeout_s=timeout_s)
+    except OSError:
+        return None
+    return parse_devices(output.text) if output.returncode == 0 else None
 
 
 def embedded_engine() -> Engine:
@@ -187,6 +200,8 @@ def run_tool(command: Sequence[str], *, timeout_s: float) -> ToolOutput:
         stderr=subprocess.STDOUT,
         env=clean_env(os.environ),
         start_new_session=True,
+        # No console window flashes up under an app that has none (Windows alone knows the flag).
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
     ) as process:
         chunks: list[bytes] = []
         reader = threading.Thread(target=_read, args=(process.stdout, chunks), daemon=True)

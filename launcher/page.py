@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from launcher import __version__, console
 from launcher.ask import make_lifecycle
+from launcher.fetching import Fetching
 from launcher.hardware.detect import in_background
 from launcher.hardware.model import Machine
 from launcher.methods import Method, Offer, default_pair, offered
@@ -18,6 +19,7 @@ from launcher.paths import Paths, make_folder
 from launcher.plan import LOOPBACK, LaunchPlan, make_plan
 from launcher.provision import resolve_all
 from launcher.race_store import RaceStore
+from launcher.resolved import Resolved
 from launcher.settings import Settings, Value
 from launcher.store import Store
 from launcher.supervise import ports
@@ -44,8 +46,9 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     # The engine itself always stays on loopback: only the page is for other machines.
     engine_settings = replace(settings, host=Value("127.0.0.1"))
     store = Store(make_folder(paths.data))
-    lifecycle = make_lifecycle(engine_settings, paths, env, looking)
-    races = _RacePlanner(engine_settings, paths, looking.result)
+    lifecycle = make_lifecycle(engine_settings, paths, env, looking, stand_in=True)
+    races = _RacePlanner(engine_settings, paths, env, looking.result)
+    fetching = Fetching(engine_settings, paths, env, looking.result, use=lambda: lifecycle.start(None))
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     context = PageContext(
         lifecycle=lifecycle,
@@ -56,9 +59,10 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
         version=__version__,
         settings_rows=tuple(Row(*row) for row in settings.rows()),
         look=lambda: tuple(Row(*row) for row in machine_rows(looking)),
-        notices=_notices(settings),
+        notices=settings.notices,
         password=password,
         races=RaceRoom(RaceStore(paths.data), races.offers, races.default, races.plans, races.machine),
+        fetching=fetching,
     )
 
     def started() -> None:
@@ -78,25 +82,31 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     try:
         serve(context, started=started, sockets=[listening])
     finally:
+        fetching.close()
         lifecycle.close()
 
 
 class _RacePlanner:
     """What can be raced with these settings, looked up anew each time: files may come and go meanwhile."""
 
-    def __init__(self, settings: Settings, paths: Paths, machine: Callable[[], Machine]) -> None:
-        self._settings, self._paths, self.machine = settings, paths, machine
+    def __init__(
+        self, settings: Settings, paths: Paths, env: Mapping[str, str], machine: Callable[[], Machine]
+    ) -> None:
+        self._settings, self._paths, self._env, self.machine = settings, paths, env, machine
 
     def offers(self) -> tuple[Offer, ...]:
-        return offered(resolve_all(self._settings, self._paths))
+        return offered(self._resolved())
 
     def default(self) -> tuple[Method, Method]:
-        return default_pair(self._settings, resolve_all(self._settings, self._paths))
+        return default_pair(self._settings, self._resolved())
 
     def plans(self, a: Method, b: Method) -> tuple[LaunchPlan, LaunchPlan]:
-        resolved = resolve_all(self._settings, self._paths)
+        resolved = self._resolved()
         first, second = (make_plan(self._settings, self.machine(), resolved, method) for method in (a, b))
         return first, second
+
+    def _resolved(self) -> Resolved:
+        return resolve_all(self._settings, self._paths, self._env, self.machine(), stand_in=True)
 
 
 def machine_rows(looking: Future[Machine]) -> list[tuple[str, str, str]]:
@@ -107,12 +117,3 @@ def machine_rows(looking: Future[Machine]) -> list[tuple[str, str, str]]:
     remarks = machine.remarks()
     names = ["Note"] if len(remarks) == 1 else [f"Note {at}" for at in range(1, len(remarks) + 1)]
     return [(*row, "") for row in [*machine.rows(), *zip(names, remarks, strict=True)]]
-
-
-def _notices(settings: Settings) -> tuple[str, ...]:
-    if settings.model.asked:
-        return settings.notices
-    practice = (
-        "BONSAI_MODEL is not set: this is the practice pair, with real speculation but no language model."
-    )
-    return (*settings.notices, practice)

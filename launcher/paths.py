@@ -34,6 +34,11 @@ class Paths:
         return self.data / "engines"
 
     @property
+    def models(self) -> Path:
+        """Weights and drafters that were fetched."""
+        return self.data / "models"
+
+    @property
     def run(self) -> Path:
         """Small private files of running processes, such as an engine's key."""
         return self.data / "run"

@@ -1,82 +1,91 @@
-"""Settings -> Resolved: finds the engine and the model files on this machine, writes the practice pair."""
+"""Settings and machine -> Resolved: the engine and the model files that are here, or what they will be."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from launcher import embedded, engine_build
-from launcher.engine_probe import embedded_engine, engine_from_binary
-from launcher.errors import EngineMissing, GgufError, SettingsError
+from launcher.engines import engine_reading, local_engine
+from launcher.errors import GgufError, NotFetched
+from launcher.expected import expected_drafter, expected_header
 from launcher.gguf_header import read_header
+from launcher.hardware.model import Machine
 from launcher.paths import Paths, make_folder
 from launcher.practice import ensure_pair
-from launcher.resolved import Engine, ModelFile, Resolved
-from launcher.settings import PRACTICE_MODELS, Settings
+from launcher.resolved import ModelFile, Resolved
+from launcher.settings import PRACTICE_MODELS, Settings, Value, is_path
+from launcher.trio import Trio, look_up
 
-WAYS = "Build one with `bonsai engines build`, or name a llama-server with BONSAI_LLAMA_SERVER."
+FETCH = "Run `bonsai fetch`, or try the practice pair: BONSAI_MODEL=practice."
 
 
-def resolve_all(settings: Settings, paths: Paths) -> Resolved:
-    """Everything a plan needs, read from disk. Raises LauncherError for what is missing or broken."""
-    engine = find_engine(settings, paths)
+def resolve_all(
+    settings: Settings,
+    paths: Paths,
+    env: Mapping[str, str],
+    machine: Machine,
+    *,
+    expect: bool = False,
+    stand_in: bool = False,
+) -> Resolved:
+    """Everything a plan needs. Raises LauncherError for what is missing or broken.
+
+    What has not been fetched yet: with ``expect`` it is taken from the catalog (``on_disk`` is then False); with
+    ``stand_in`` the practice pair takes its place, said aloud; else NotFetched.
+    """
     model = settings.model.value
     if model in PRACTICE_MODELS:
-        return _practice(settings, paths, engine)
-    if not model.lower().endswith(".gguf") and not Path(model).exists():
-        raise SettingsError(
-            f"{settings.model.source} asks for {model}, which this version cannot fetch yet.",
-            "Set it to practice, or to the path of a .gguf file.",
-        )
-    drafter = settings.drafter.value
+        return _practice(settings, paths)
+    if is_path(model):
+        return _given(settings, paths, machine)
+    trio = look_up(settings, paths, env, machine)
+    if trio.missing and stand_in:
+        settings = replace(settings, model=Value("practice", "what is on this machine"))
+        found = _practice(settings, paths)
+        return replace(found, stands_in_for=trio.choice.model.label)
+    if trio.missing and not expect:
+        raise NotFetched(f"{trio.choice.model.label} is not on this machine: {_listed(trio)}.", FETCH)
+    return _of_catalog(settings, trio)
+
+
+def _listed(trio: Trio) -> str:
+    what = " and ".join(f"the {part}" for part in trio.missing)
+    return f"{what} would have to be fetched"
+
+
+def _of_catalog(settings: Settings, trio: Trio) -> Resolved:
+    choice = trio.choice
+    target = ModelFile(
+        str(trio.target or trio.target_place),
+        choice.model.label,
+        read_header(trio.target) if trio.target else expected_header(choice.model, choice.weights),
+    )
+    drafter, why = None, choice.drafter_why
+    if settings.drafter.value:
+        drafter, why = _model_file(settings.drafter.value, settings.drafter.source), _given_by(settings)
+    elif choice.drafter is not None:
+        if trio.drafter:
+            drafter = ModelFile(str(trio.drafter), choice.drafter.file.name, read_header(trio.drafter))
+        elif trio.missing:  # only expected: the drafter would be fetched with the rest
+            drafter = ModelFile(
+                str(trio.drafter_place), choice.drafter.file.name, expected_drafter(choice.drafter)
+            )
+        else:
+            why = "its drafter is not on this machine (`bonsai fetch` brings it)"
     return Resolved(
-        engine=engine,
-        target=_model_file(model, settings.model.source),
-        drafter=_model_file(drafter, settings.drafter.source) if drafter else None,
-        drafter_why=f"given by {settings.drafter.source}"
-        if drafter
-        else "no drafter was given with BONSAI_DRAFTER",
+        engine=trio.engine,
+        target=target,
+        drafter=drafter,
+        drafter_why=why,
+        on_disk=not trio.missing,
+        notices=choice.notices,
+        reasons=choice.why,
     )
 
 
-def find_engine(settings: Settings, paths: Paths) -> Engine:
-    """The engine to use and why; EngineMissing names the ways to get one."""
-    own, wanted = settings.llama_server.value, settings.engine.value
-    if own:
-        return _because(
-            engine_from_binary(Path(own).expanduser(), "own"), f"named by {settings.llama_server.source}"
-        )
-    if wanted in ("prism", "prism-legacy"):
-        raise EngineMissing(
-            f"{settings.engine.source} asks for the {wanted} engine, which this version cannot fetch yet.",
-            "Name its llama-server with BONSAI_LLAMA_SERVER.",
-        )
-    built = engine_build.installed(paths.engines) if wanted in ("auto", "mainline") else None
-    if built:
-        why = (
-            "built on this machine from source" if wanted == "auto" else f"asked by {settings.engine.source}"
-        )
-        return _because(engine_from_binary(engine_build.server_binary(built), "built"), why)
-    if wanted == "mainline":
-        raise EngineMissing(
-            f"{settings.engine.source} asks for a mainline engine, but none was built here.", WAYS
-        )
-    missing = embedded.available()
-    if missing:
-        raise EngineMissing(f"There is no engine on this machine: {missing}", WAYS)
-    why = (
-        "comes with the launcher; no engine was built or named"
-        if wanted == "auto"
-        else f"asked by {settings.engine.source}"
-    )
-    return _because(embedded_engine(), why)
-
-
-def _because(engine: Engine, why: str) -> Engine:
-    return replace(engine, why=f"{engine.kind} engine, version {engine.version}: {why}")
-
-
-def _practice(settings: Settings, paths: Paths, engine: Engine) -> Resolved:
+def _practice(settings: Settings, paths: Paths) -> Resolved:
+    engine = local_engine(settings, paths)
     size = settings.model.value.partition("-")[2] or "small"
     pair = ensure_pair(make_folder(paths.practice), size)
     label = f"practice pair ({size})"
@@ -87,9 +96,27 @@ def _practice(settings: Settings, paths: Paths, engine: Engine) -> Resolved:
         drafter=_model_file(drafter, settings.drafter.source)
         if drafter
         else ModelFile(str(pair.drafter), label, read_header(pair.drafter)),
-        drafter_why=f"given by {settings.drafter.source}" if drafter else "the practice pair's own",
+        drafter_why=_given_by(settings) if drafter else "the practice pair's own",
         practice=True,
     )
+
+
+def _given(settings: Settings, paths: Paths, machine: Machine) -> Resolved:
+    """A target named by its path, judged by its header alone; with the engine that reads what it holds."""
+    target = _model_file(settings.model.value, settings.model.source)
+    engine, notices = engine_reading(target.header.formats, settings, paths, machine, target.path)
+    drafter = settings.drafter.value
+    return Resolved(
+        engine=engine,
+        target=target,
+        drafter=_model_file(drafter, settings.drafter.source) if drafter else None,
+        drafter_why=_given_by(settings) if drafter else "no drafter was given with BONSAI_DRAFTER",
+        notices=notices,
+    )
+
+
+def _given_by(settings: Settings) -> str:
+    return f"given by {settings.drafter.source}"
 
 
 def _model_file(text: str, source: str) -> ModelFile:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from launcher import console
 from launcher.ask import make_lifecycle
 from launcher.errors import AnswerProblem, StoreError
+from launcher.fetch_command import ensure_here, may_lack
+from launcher.hardware.detect import detect
 from launcher.lifecycle import Lifecycle
 from launcher.paths import Paths
 from launcher.race import Stop, run_set
@@ -46,13 +48,17 @@ def run_race_command(
     *,
     form: str,
     with_texts: bool,
+    agreed: bool = False,
 ) -> None:
     """Race and print; ``form`` is "text", "json" or "markdown". Raises LauncherError; what was measured before an
     engine failed is printed all the same.
 
-    Ctrl+C ends after the running round with the verdict so far, a second one at once.
+    ``agreed``: what is missing is fetched without asking. Ctrl+C ends after the running round with the verdict so
+    far, a second one at once.
     """
-    specs = make_specs(settings, paths, options)
+    if may_lack(settings):
+        ensure_here(settings, paths, env, detect(), agreed=agreed)
+    specs = make_specs(settings, paths, env, options)
     for warning in dict.fromkeys(warning for plan in specs[0].plans for warning in plan.warnings):
         console.warn(warning)
     if specs[0].plans[0].resolved.practice:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launcher.hardware.detect import detect
-from launcher.methods import Method, Offer, default_pair, named, offered
+from launcher.methods import default_pair, named
 from launcher.paths import Paths
 from launcher.plan import make_plan
 from launcher.provision import resolve_all
 from launcher.race_prompts import ALIASES, prompt, whole_set
 from launcher.race_types import MOST_ROUNDS, Prompt, RaceSpec
 from launcher.settings import Settings
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What can be raced here: ``offers`` with what stands against each, and the pair to begin with."""
-
-    offers: tuple[Offer, ...]
-    pair: tuple[Method, Method]
 
 
 @dataclass(frozen=True)
@@ -43,16 +36,13 @@ class RaceOptions:
     thinking: bool | None = None
 
 
-def choices(settings: Settings, paths: Paths) -> Choices:
-    """Reads headers and asks the engine what it can do: off the event loop, please. Raises LauncherError."""
-    resolved = resolve_all(settings, paths)
-    return Choices(offered(resolved), default_pair(settings, resolved))
-
-
-def make_specs(settings: Settings, paths: Paths, options: RaceOptions) -> tuple[RaceSpec, ...]:
+def make_specs(
+    settings: Settings, paths: Paths, env: Mapping[str, str], options: RaceOptions
+) -> tuple[RaceSpec, ...]:
     """One race for each prompt. Raises LauncherError for what cannot be run or is unknown."""
     prompts = _prompts(options)
-    machine, resolved = detect(), resolve_all(settings, paths)
+    machine = detect()
+    resolved = resolve_all(settings, paths, env, machine)
     a, b = options.a, options.b
     pair = (None, None) if a and b else default_pair(settings, resolved)
     methods = [

@@ -8,6 +8,17 @@ from launcher.gguf_header import GgufHeader
 
 
 @dataclass(frozen=True)
+class Device:
+    """A device that the engine itself lists: ``name`` as -dev takes it (CUDA0), memory in bytes."""
+
+    name: str
+    description: str
+    backend: str
+    total_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True)
 class Engine:
     """One way to run llama-server on this machine.
 
@@ -16,7 +27,7 @@ class Engine:
     the binary (or, for the embedded engine, from its tested flag table), never from a guess.
     """
 
-    kind: str  # "embedded", "built" or "own" (BONSAI_LLAMA_SERVER)
+    kind: str  # "embedded", "built", "fetched" or "own" (BONSAI_LLAMA_SERVER)
     line: str  # "embedded", "mainline", "prism", "prism-legacy" or "unknown"
     program: tuple[str, ...]
     version: str
@@ -25,6 +36,8 @@ class Engine:
     why: str = ""
     probed: bool = True
     backend: str | None = None  # "cpu", "cuda", "metal", "rocm", "vulkan"; None: not known
+    # What it computes with by its own word; None: it was not asked. Free memory changes, so plans do not compare it.
+    devices: tuple[Device, ...] | None = field(default=None, compare=False)
 
     def can(self, flag: str) -> bool:
         """Whether the engine's own help lists ``flag``."""

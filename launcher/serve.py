@@ -14,6 +14,7 @@ from pathlib import Path
 from launcher import console
 from launcher.child_env import clean_env
 from launcher.errors import EngineMissing
+from launcher.fetch_command import ensure_here
 from launcher.hardware.detect import detect
 from launcher.paths import Paths, make_folder, write_private
 from launcher.plan import LOOPBACK, make_plan
@@ -22,10 +23,15 @@ from launcher.settings import Settings, check_host
 from launcher.supervise import ports
 
 
-def run_server(settings: Settings, paths: Paths, env: Mapping[str, str], extra: Sequence[str]) -> None:
+def run_server(
+    settings: Settings, paths: Paths, env: Mapping[str, str], extra: Sequence[str], *, agreed: bool = False
+) -> None:
     """Become llama-server (on Windows: run it and pass its exit code on). ``extra`` arguments follow
-    ours, so that they win. Raises PortTaken instead of moving to another port."""
-    plan = make_plan(settings, detect(), resolve_all(settings, paths))
+    ours, so that they win. Raises PortTaken instead of moving to another port. ``agreed``: what is missing is
+    fetched without asking."""
+    machine = detect()
+    ensure_here(settings, paths, env, machine, agreed=agreed)
+    plan = make_plan(settings, machine, resolve_all(settings, paths, env, machine))
     for warning in plan.warnings:
         console.warn(warning)
     argv = [*plan.argv, *extra]

@@ -14,7 +14,7 @@ from launcher.errors import SettingsError
 T = TypeVar("T")
 
 PRACTICE_MODELS = ("practice", "practice-medium", "practice-large", "practice-xlarge")
-CATALOG_MODELS = ("27B", "8B", "4B", "1.7B")
+AUTO = "auto"
 FAMILIES = ("ternary", "bonsai", "bonsai2")
 ENGINES = ("auto", "prism-legacy", "prism", "mainline", "embedded")
 
@@ -54,6 +54,7 @@ class Settings:
     ui_port: Value[int]
     allow_remote: Value[bool]
     home: Value[str | None]
+    models_dir: Value[str | None]
     offline: Value[bool]
     token: Value[str | None]
     releases_url: Value[str | None]
@@ -105,12 +106,14 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def _model(text: str) -> str:
-    if text.lower().endswith(".gguf") or "/" in text or "\\" in text:
-        return text
-    try:
-        return _one_of(*PRACTICE_MODELS, *CATALOG_MODELS)(text)
-    except ValueError as error:
-        raise ValueError(f"{error}, or the path of a .gguf file") from None
+    """Names of the catalog are judged where it is known; ours are spelt in lower case."""
+    name = _text(text).strip()
+    return name.lower() if name.lower() in (*PRACTICE_MODELS, AUTO) else name
+
+
+def is_path(model: str) -> bool:
+    """Whether BONSAI_MODEL names a file rather than a model."""
+    return model.lower().endswith(".gguf") or "/" in model or "\\" in model
 
 
 def _text(text: str) -> str:
@@ -143,9 +146,10 @@ SPECS = (
     Spec(
         "model",
         _model,
-        "practice",
-        "practice",
-        "practice, practice-medium, -large, -xlarge, or a .gguf file's path (27B comes with a later version)",
+        AUTO,
+        "the 27B, or the largest of its family that fits",
+        "27B, 8B, 4B, 1.7B of the family; another of docs/models.md; practice, practice-medium, -large, -xlarge; "
+        "or a .gguf file's path",
     ),
     Spec("drafter", _text, None, "the model's own", "path of a drafter .gguf trained for exactly this model"),
     Spec("family", _one_of(*FAMILIES), "ternary", "ternary", "ternary, bonsai or bonsai2"),
@@ -164,16 +168,22 @@ SPECS = (
         _whole(0, 2**31 - 1),
         0,
         "0",
-        "context in tokens; 0 = automatic (16384, or the model's when smaller)",
+        "context in tokens; 0 = automatic (at most 16384; less where memory is short)",
     ),
-    Spec("ngl", _whole(0, 9999), None, "999", "layers on the GPU; an engine without a GPU ignores it"),
+    Spec(
+        "ngl",
+        _whole(0, 9999),
+        None,
+        "as many as fit",
+        "layers on the GPU; an engine without a GPU ignores it",
+    ),
     Spec("kv4", _truth, False, "0", "1 keeps the KV cache as q4_0: less memory, slightly less exact"),
     Spec(
         "engine",
         _one_of(*ENGINES),
         "auto",
         "auto",
-        "auto, embedded, mainline (a built engine counts as it), prism, prism-legacy",
+        "auto, embedded, mainline (a built engine counts as it), prism, prism-legacy (see docs/models.md)",
     ),
     Spec("llama_server", _text, None, "none", "path of a llama-server to use"),
     Spec(
@@ -187,6 +197,7 @@ SPECS = (
     Spec("ui_port", _whole(1, 65535), 7860, "7860", "port of the page"),
     Spec("allow_remote", _truth, False, "0", "1 lets other machines connect, with a password"),
     Spec("home", _text, None, "the system's folders", "one folder for data, cache and logs"),
+    Spec("models_dir", _text, None, "none", "a folder with model files that are here already; only read"),
     Spec("offline", _truth, False, "0", "1 never asks the network"),
     Spec("token", _text, None, "none", "access token of the hub; an alias of HF_TOKEN", secret=True),
     Spec("releases_url", _text, None, "none", "a mirror of the release server, for fetching engines"),

@@ -104,12 +104,14 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh BONSAI_HOME; the environment, this process's and its children's, is clean but for that."""
+    """A fresh BONSAI_HOME; the environment, this process's and its children's, is clean but for that and for the
+    practice pair as the model: what nobody names would have to be fetched."""
     for name in set(os.environ) - set(clean_environment()):
         monkeypatch.delenv(name)
     folder = tmp_path / "bonsai home"
     folder.mkdir()
     monkeypatch.setenv("BONSAI_HOME", str(folder))
+    monkeypatch.setenv("BONSAI_MODEL", "practice")
     return folder
 
 
@@ -122,8 +124,9 @@ class Bonsai:
         self.command = [str(script)] if script.exists() else [sys.executable, "-m", "launcher"]
 
     def env(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The child's environment: clean, with BONSAI_HOME and ``extra``."""
-        env = clean_environment({"BONSAI_HOME": str(self.home), "PYTHONUTF8": "1"})
+        """The child's environment: clean, with BONSAI_HOME, the practice pair as the model, and ``extra``."""
+        ours = {"BONSAI_HOME": str(self.home), "BONSAI_MODEL": "practice", "PYTHONUTF8": "1"}
+        env = clean_environment(ours)
         if self.command[1:]:  # not installed: the modules come from the checkout
             env["PYTHONPATH"] = str(ROOT)
         return env | dict(extra or {})

@@ -1,0 +1,99 @@
+"""``bonsai fetch``, and the question that every other command asks before gigabytes come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from launcher import console
+from launcher.errors import NotFetched
+from launcher.fetch_types import Item, Offer
+from launcher.fetching import FetchJob
+from launcher.hardware.detect import detect
+from launcher.hardware.model import Machine
+from launcher.offer import make_offer
+from launcher.paths import Paths
+from launcher.provision import FETCH
+from launcher.settings import PRACTICE_MODELS, Settings, is_path
+from launcher.transfer_view import TransferView
+
+PARTS = {"engine": "Engine", "weights": "Weights", "drafter": "Drafter"}
+
+
+def run_fetch(settings: Settings, paths: Paths, env: Mapping[str, str], *, engine_only: bool) -> None:
+    """Bring everything that the settings need, with progress on stderr. Raises LauncherError; Ctrl+C keeps what came."""
+    machine = detect()
+    offer = None if engine_only else make_offer(settings, paths, env, machine)
+    if offer:
+        describe(offer)
+    fetch(settings, paths, env, machine, engine_only=engine_only)
+
+
+def fetch(
+    settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine, *, engine_only: bool = False
+) -> None:
+    """The fetch itself, with progress on stderr."""
+    job = FetchJob(settings, paths, env, lambda: machine, engine_only=engine_only)
+    with TransferView() as view:
+        job.on_change(view)
+        job.run()
+    for item in job.state().items:
+        console.say(f"{PARTS[item.part]}: {item.where}" + (" (was here before)" if item.in_place else ""))
+    console.say("Everything is here.")
+
+
+def ensure_here(
+    settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine, *, agreed: bool
+) -> None:
+    """Fetch what is missing when the person agrees: by ``agreed`` (--yes) or by answering y on a terminal. Raises
+    NotFetched when nobody does. Does nothing when all is here."""
+    offer = make_offer(settings, paths, env, machine) if may_lack(settings) else None
+    if offer is None or not any(item.part in ("engine", "weights") for item in _missing(offer)):
+        return
+    describe(offer)
+    if not agreed:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise NotFetched(
+                f"{offer.title} is not on this machine.", f"{FETCH} --yes fetches without asking."
+            )
+        if not console.agreed(f"Fetch {_gigabytes(offer.to_fetch)} now?"):
+            raise NotFetched(f"{offer.title} was not fetched.", FETCH)
+    fetch(settings, paths, env, machine)
+
+
+def may_lack(settings: Settings) -> bool:
+    """Whether these settings name a model that has to be fetched at some time."""
+    model = settings.model.value
+    return model not in PRACTICE_MODELS and not is_path(model)
+
+
+def describe(offer: Offer) -> None:
+    """What will be fetched and why, on stderr."""
+    console.say(f"{offer.title}:")
+    for part, why in offer.why:
+        console.say(f"  {part}: {why}", "dim")
+    for item in offer.items:
+        console.say(f"  {PARTS[item.part]}: {item.name}, {_size(item)}")
+    console.say(f"  Memory: {offer.memory}")
+    if offer.disk_free is not None:
+        console.say(
+            f"  Disk: {_gigabytes(offer.disk_needed)} needed, {_gigabytes(offer.disk_free)} free in {offer.folder}"
+        )
+    for notice in offer.notices:
+        console.warn(notice)
+
+
+def _missing(offer: Offer) -> list[Item]:
+    return [item for item in offer.items if item.state != "done"]
+
+
+def _size(item: Item) -> str:
+    if item.state == "done":
+        return f"here: {item.where}"
+    return _gigabytes(item.total)
+
+
+def _gigabytes(count: int | None) -> str:
+    if count is None:
+        return "size told by the server"
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

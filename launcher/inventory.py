@@ -1,0 +1,239 @@
+"""What models and engines are known, on disk and in use; and how those that we fetched are removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from launcher import catalog, console, embedded, engine_build, engine_store
+from launcher.catalog import Model
+from launcher.choose_model import find_models
+from launcher.errors import BadInput, FolderError, LauncherError
+from launcher.hardware.model import Machine
+from launcher.paths import Paths
+from launcher.practice import SIZES, on_disk
+from launcher.provision import resolve_all
+from launcher.resolved import Resolved
+from launcher.settings import Settings, Value, is_path
+from launcher.shelf import Shelf
+
+
+def models(
+    settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine
+) -> list[dict[str, Any]]:
+    """One row for each model that can be had, and the file that is in use. Asks no network."""
+    used = _used(settings, paths, env, machine)
+    target = used.target.path if used else None
+    rows = [_practice_row(paths, size, target) for size in SIZES]
+    shelf = Shelf(settings, paths, env)
+    rows += [_catalog_row(model, shelf, target) for model in catalog.load().models]
+    if is_path(settings.model.value):
+        file = Path(settings.model.value).expanduser().absolute()
+        rows.append(
+            {
+                "model": settings.model.value,
+                "on_disk": file.is_file(),
+                "in_use": True,
+                "bytes": file.stat().st_size if file.is_file() else None,
+                "drafter": settings.drafter.value,
+                "path": str(file),
+                "note": f"named by {settings.model.source}; never moved, changed or deleted",
+            }
+        )
+    return rows
+
+
+def _practice_row(paths: Paths, size: str, target: str | None) -> dict[str, Any]:
+    found = on_disk(paths.practice, size)
+    return {
+        "model": "practice" if size == "small" else f"practice-{size}",
+        "on_disk": found is not None,
+        "in_use": found is not None and str(found.target) == target,
+        "bytes": sum(file.stat().st_size for file in (found.target, found.drafter)) if found else None,
+        "drafter": "draft-dspark",
+        "path": str(found.target) if found else None,
+        "note": "not a language model; written in seconds, without a download",
+    }
+
+
+def _catalog_row(model: Model, shelf: Shelf, target: str | None) -> dict[str, Any]:
+    """A model counts as on disk when weights of any of its formats are here."""
+    files = [weights.file for weights in model.weights]
+    here = [path for file in files if (path := shelf.find(file))]
+    drafters = [path for drafter in model.drafters if (path := shelf.find(drafter.file))]
+    owned = any(shelf.owns(path) for path in [*here, *drafters])
+    notes = [model.notice or model.no_drafter, "" if owned or not here else "found here, not fetched by us"]
+    return {
+        "model": label(model),
+        "on_disk": bool(here),
+        "in_use": any(str(path) == target for path in here),
+        "bytes": sum(path.stat().st_size for path in [*here, *drafters]) or files[0].bytes,
+        "drafter": model.drafters[0].method if model.drafters else None,
+        "path": str(here[0]) if here else None,
+        "note": "; ".join(note for note in notes if note),
+    }
+
+
+def label(model: Model) -> str:
+    """What BONSAI_FAMILY and BONSAI_MODEL say for it, in one."""
+    return f"{model.family}/{model.name}" if model.family else model.name
+
+
+def print_models(rows: list[dict[str, Any]]) -> None:
+    """The rows of ``models`` as a table."""
+
+    def cells(row: Mapping[str, Any]) -> list[str]:
+        size = "" if row["bytes"] is None else f"{row['bytes'] / 1e6:,.0f} MB"
+        state = "on disk" if row["on_disk"] else "not here"
+        return [
+            row["model"],
+            state + (", in use" if row["in_use"] else ""),
+            size,
+            row["drafter"] or "",
+            row["note"],
+        ]
+
+    console.table(["model", "state", "size", "drafts by", "note"], [cells(row) for row in rows])
+
+
+def removable(settings: Settings, paths: Paths, name: str) -> list[Path]:
+    """The files of the model ``name`` that we fetched or wrote, parts of unfinished fetches included.
+
+    Raises BadInput when there are none: what was found on this machine is not ours to delete.
+    """
+    practice = {"practice" if size == "small" else f"practice-{size}": size for size in SIZES}
+    if name.lower() in practice:
+        found = on_disk(paths.practice, practice[name.lower()])
+        files = [found.target, found.drafter] if found else []
+    else:
+        family, _, size = name.rpartition("/")
+        asked = replace(settings, model=Value(size, "NAME"))
+        if family:
+            asked = replace(asked, family=Value(family, "NAME"))
+        model = find_models(asked, catalog.load())[0]
+        wanted = [weights.file for weights in model.weights] + [drafter.file for drafter in model.drafters]
+        places = [paths.models / file.repo.replace("/", "--") / file.name for file in wanted]
+        files = [
+            found
+            for place in places
+            for found in (
+                place,
+                place.with_name(place.name + ".part"),
+                place.with_name(place.name + ".part.json"),
+            )
+            if found.is_file()
+        ]
+    if not files:
+        raise BadInput(
+            f"There is nothing of {name} here that was fetched.",
+            "`bonsai models` shows what there is, and where.",
+        )
+    return files
+
+
+def remove(files: list[Path]) -> int:
+    """Delete ``files``; returns the freed bytes. FolderError names the one that cannot be deleted."""
+    freed = 0
+    for file in files:
+        size = file.stat().st_size
+        try:
+            file.unlink()
+        except OSError as error:
+            raise FolderError(
+                f"{file} cannot be deleted: {error.strerror}.", "Quit Bonsai if it is in use, then try again."
+            ) from error
+        freed += size
+    return freed
+
+
+def engines(
+    settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine
+) -> list[dict[str, Any]]:
+    """One row for each way to run a llama-server here; ``in_use`` marks the one that would be taken."""
+    missing = embedded.available()
+    built = engine_build.installed(paths.engines)
+    rows = [
+        _engine_row(
+            "embedded",
+            missing is None,
+            embedded.version() if missing is None else None,
+            None,
+            missing or "llama.cpp's server inside the launcher (xllamacpp)",
+        ),
+        _engine_row(
+            "built",
+            built is not None,
+            engine_build.VERSION if built else None,
+            str(engine_build.server_binary(built)) if built else None,
+            "compiled on this machine" if built else "`bonsai engines build` compiles it from source",
+        ),
+    ]
+    rows += [
+        _engine_row(
+            found.name, True, found.version, str(found.folder), f"fetched, {found.used_bytes / 1e6:,.0f} MB"
+        )
+        for found in engine_store.all_installed(paths.engines)
+    ]
+    own = settings.llama_server.value
+    if own:
+        note = f"named by {settings.llama_server.source}"
+        rows.append(_engine_row("own", Path(own).expanduser().is_file(), None, own, note))
+    used = _used(settings, paths, env, machine)
+    for row in rows:
+        row["in_use"] = used is not None and _is(row, used)
+        if used and row["in_use"]:
+            engine = used.engine
+            row |= {"version": engine.version, "spec_types": sorted(engine.spec_types), "why": engine.why}
+    return rows
+
+
+def _engine_row(
+    name: str, available: bool, version: str | None, path: str | None, note: str
+) -> dict[str, Any]:
+    return {"engine": name, "available": available, "version": version, "path": path, "note": note}
+
+
+def _is(row: Mapping[str, Any], used: Resolved) -> bool:
+    if used.engine.kind == engine_store.KIND:
+        return row["path"] is not None and used.engine.program[0].startswith(row["path"])
+    return bool(row["engine"] == used.engine.kind)
+
+
+def _used(settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine) -> Resolved | None:
+    """What a start of the page would run now; None, and the reason said, where it would fail."""
+    try:
+        return resolve_all(settings, paths, env, machine, stand_in=True)
+    except LauncherError as error:
+        console.warn(str(error))
+        return None
+
+
+def print_engines(rows: list[dict[str, Any]]) -> None:
+    """The rows of ``engines`` as a table."""
+
+    def cells(row: Mapping[str, Any]) -> list[str]:
+        state = "available" if row["available"] else "not here"
+        return [
+            row["engine"],
+            state + (", in use" if row.get("in_use") else ""),
+            row["version"] or "",
+            row["note"],
+        ]
+
+    console.table(["engine", "state", "version", "note"], [cells(row) for row in rows])
+    for row in rows:
+        if row.get("spec_types"):
+            console.say(f"{row['engine']} can draft with: {', '.join(row['spec_types'])}")
+
+
+def fetched_engine(paths: Paths, name: str) -> engine_store.Installed:
+    """The fetched engine called ``name``. Raises BadInput with the names there are."""
+    found = {one.name: one for one in engine_store.all_installed(paths.engines)}
+    if name not in found:
+        raise BadInput(
+            f"No fetched engine is called {name}.",
+            f"Those here: {', '.join(found)}." if found else "None was fetched here.",
+        )
+    return found[name]

@@ -1,0 +1,53 @@
+"""What a person is asked before gigabytes are fetched: what it is, why, how big, and whether it will run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from launcher.disk import MARGIN, free_bytes
+from launcher.expected import expected_drafter, expected_header
+from launcher.fetch_types import Offer
+from launcher.fit import fit
+from launcher.hardware.model import Machine
+from launcher.paths import Paths
+from launcher.settings import PRACTICE_MODELS, Settings, is_path
+from launcher.shelf import Shelf
+from launcher.trio import look_up
+from launcher.wants import items_of, of_trio
+
+
+def make_offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine) -> Offer | None:
+    """What could be fetched for these settings; None when all is here or the model is none of the catalog. Asks no
+    network: sizes are the catalog's. Raises LauncherError where no trio can be chosen."""
+    if settings.model.value in PRACTICE_MODELS or is_path(settings.model.value):
+        return None
+    shelf = Shelf(settings, paths, env)
+    trio = look_up(settings, paths, env, machine, shelf)
+    items = items_of(of_trio(trio), paths, shelf)
+    if all(item.state == "done" for item in items):
+        return None
+    missing = [item for item in items if item.state != "done"]
+    sizes = [item.total for item in missing if item.total is not None]
+    needed = round(sum(sizes) * MARGIN) if sizes else None
+    free = free_bytes(paths.models)
+    header = expected_header(trio.choice.model, trio.choice.weights)
+    drafter = expected_drafter(trio.choice.drafter) if trio.choice.drafter else None
+    found = fit(settings, machine, trio.engine.backend or "cpu", header, drafter)
+    offline = "BONSAI_OFFLINE is set, so nothing can be fetched." if settings.offline.value else ""
+    return Offer(
+        title=trio.choice.model.label,
+        why=trio.choice.why,
+        items=items,
+        to_fetch=sum(sizes) if sizes else None,
+        folder=str(paths.models),
+        disk_needed=needed,
+        disk_free=free,
+        disk_ok=needed is None or free is None or needed <= free,
+        memory=found.says,
+        memory_ok=found.verdict != "no",
+        left_out=tuple((left.what, left.why) for left in trio.choice.left_out),
+        notices=(*trio.choice.notices, *found.notes),
+        offers=trio.choice.offers,
+        offline=offline,
+        licence=trio.choice.model.licence,
+    )

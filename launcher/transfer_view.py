@@ -1,0 +1,73 @@
+"""How a fetch looks on the terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
+
+from launcher.console import say
+from launcher.fetch_types import FetchState, Item
+
+
+class TransferView:
+    """Called with each FetchState: bars on a terminal, else a plain line at each tenth of a file and each step."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._said: dict[str, tuple[str, int, str]] = {}
+        self._tasks: dict[str, TaskID] = {}
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[note]}"),
+            console=Console(file=sys.stderr, highlight=False),
+        )
+
+    def __enter__(self) -> TransferView:
+        if self._live:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._bars.stop()
+
+    def __call__(self, state: FetchState) -> None:
+        for item in state.items:
+            if item.in_place:
+                continue
+            if self._live:
+                self._draw(item)
+            else:
+                self._line(item)
+
+    def _draw(self, item: Item) -> None:
+        if item.part not in self._tasks:
+            self._tasks[item.part] = self._bars.add_task("", total=item.total, rate="", note="")
+        left = "" if item.left_s is None else f", {round(item.left_s)} s left"
+        rate = "" if item.rate is None else f"{item.rate / 1e6:.1f} MB/s{left}"
+        step = item.note or ("" if item.state in ("running", "done") else item.state)
+        self._bars.update(
+            self._tasks[item.part],
+            description=escape(item.name),
+            total=item.total,
+            completed=item.have,
+            rate=rate,
+            note=escape(step),
+        )
+
+    def _line(self, item: Item) -> None:
+        tenth = 10 * item.have // item.total if item.total else item.have // 100_000_000
+        news = (item.state, tenth, item.note)
+        if item.state == "waiting" or self._said.get(item.part) == news:
+            return
+        self._said[item.part] = news
+        of = f" of {item.total / 1e6:.0f}" if item.total else ""
+        rate = "" if item.rate is None else f", {item.rate / 1e6:.1f} MB/s"
+        note = f" ({item.note})" if item.note else ""
+        say(f"{item.name}: {item.state}, {item.have / 1e6:.0f}{of} MB{rate}{note}")

@@ -1,0 +1,84 @@
+"""The trio that fits settings and machine, and which of its parts are on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from launcher import catalog, engine_store
+from launcher.catalog import Build
+from launcher.choose import Choice, choose
+from launcher.devices import backend_of
+from launcher.engines import ready_engine
+from launcher.hardware.model import Machine
+from launcher.paths import Paths
+from launcher.resolved import Engine
+from launcher.settings import Settings
+from launcher.shelf import Shelf
+
+
+@dataclass(frozen=True)
+class Trio:
+    """``engine`` is probed, or expected when it is not here; ``build`` is the one to fetch then, or the one that is
+    here (None: not a fetched engine). ``target`` and ``drafter``: where they lie, None when they are not here;
+    ``*_place``: where they go. ``missing``: "engine", "weights", "drafter"; empty when a start is possible.
+    """
+
+    choice: Choice
+    engine: Engine
+    build: Build | None
+    target: Path | None
+    target_place: Path
+    drafter: Path | None
+    drafter_place: Path | None
+    missing: tuple[str, ...]
+
+
+def look_up(
+    settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine, shelf: Shelf | None = None
+) -> Trio:
+    """The trio for a model of the catalog. Asks no network. Raises LauncherError as choose and the probes do.
+
+    A missing drafter alone is listed in ``missing`` only with the engine or the weights: without it the target
+    runs plain.
+    """
+    shelf = shelf or Shelf(settings, paths, env)
+    there = ready_engine(settings, paths)
+    line, backend = (there.line, backend_of(there, machine)) if there else (None, None)
+    choice = choose(settings, machine, catalog.load(), line, backend)
+    engine, build = there, None
+    if engine is None:
+        engine, build = _fetched(paths, choice)
+    target = shelf.find(choice.weights.file)
+    wants_drafter = choice.drafter is not None and not settings.drafter.value
+    drafter_file = choice.drafter.file if choice.drafter is not None and wants_drafter else None
+    drafter = shelf.find(drafter_file) if drafter_file else None
+    missing = []
+    if not engine.probed:
+        missing.append("engine")
+    if target is None:
+        missing.append("weights")
+    if missing and drafter_file and drafter is None:
+        missing.append("drafter")
+    return Trio(
+        choice=choice,
+        engine=engine,
+        build=build,
+        target=target,
+        target_place=shelf.place(choice.weights.file),
+        drafter=drafter,
+        drafter_place=shelf.place(drafter_file) if drafter_file else None,
+        missing=tuple(missing),
+    )
+
+
+def _fetched(paths: Paths, choice: Choice) -> tuple[Engine, Build]:
+    """The first of the wanted builds that is here, else what the first of them will be."""
+    why = dict(choice.why)["engine"]
+    for build in choice.builds:
+        folder = engine_store.installed(paths.engines, choice.line, build)
+        if folder:
+            return engine_store.engine(folder, choice.line, build, why), build
+    first = choice.builds[0]
+    return engine_store.expected(paths.engines, choice.line, first, why), first
