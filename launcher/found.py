@@ -1,0 +1,53 @@
+"""Model files that are on this machine already: used where they lie, never moved, changed or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from launcher.catalog import HubFile
+from launcher.hub import Hub
+from launcher.hub_cache import digest_of
+from launcher.verified import Verified
+
+
+def find(
+    file: HubFile,
+    folders: tuple[Path, ...],
+    hub: Hub,
+    verified: Verified | None = None,
+    progress: Callable[[int], None] = lambda have: None,  # noqa: ARG005
+) -> Path | None:
+    """A whole copy of ``file`` in the hub's cache, or in one of ``folders`` or a folder right below it; None when there
+    is none. Asks no network.
+
+    The name must be the catalog's and the size the pin. With ``verified``, the content is read once and must have the
+    pinned sha256 (``progress`` hears the bytes read); what has not is passed over. A file without a pinned sha256
+    is only taken from the hub's cache, where the blob's name is its sha256: elsewhere nothing could prove it.
+    """
+    for path, digest in _candidates(file, folders, hub):
+        if digest is None or verified is None or verified.check(path, digest, progress):
+            return path
+    return None
+
+
+def _candidates(file: HubFile, folders: tuple[Path, ...], hub: Hub) -> Iterator[tuple[Path, str | None]]:
+    in_cache = hub.cached(file)
+    if in_cache is not None:
+        yield in_cache, file.sha256 or digest_of(in_cache)
+    if file.sha256 is None:
+        return
+    for folder in folders:
+        for path in _named(folder, file.name):
+            with suppress(OSError):
+                if path.is_file() and file.bytes in (None, path.stat().st_size):
+                    yield path, file.sha256
+
+
+def _named(folder: Path, name: str) -> Iterator[Path]:
+    yield folder / name
+    with suppress(OSError):
+        for below in sorted(folder.iterdir()):
+            if below.is_dir():
+                yield below / name

@@ -1,0 +1,92 @@
+"""Remembers which files' contents were read to their end and hashed, so that it is done once.
+
+A file counts as the same as long as its path, size, time of change and inode are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from launcher import store_files
+
+NAME = "verified.json"
+BLOCK = 1 << 20
+
+
+class Verified:
+    """Kept in ``folder`` / verified.json; a note that cannot be read or written only costs another reading."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / NAME
+        self._lock = threading.Lock()
+
+    def check(
+        self,
+        path: Path,
+        sha256: str,
+        progress: Callable[[int], None] = lambda have: None,  # noqa: ARG005
+    ) -> bool:
+        """Whether ``path`` holds the bytes of ``sha256`` (hex). Reads it to its end when nobody has yet, telling
+        ``progress`` the bytes read; a file that cannot be read holds nothing. Changes no file but its own note."""
+        try:
+            mark = _mark(path)
+            known = self._notes().get(_key(path), {})
+            if known.get("mark") == mark and isinstance(known.get("sha256"), str):
+                return bool(known["sha256"] == sha256.lower())
+            digest = _digest(path, progress)
+            if _mark(path) == mark:  # nobody changed it meanwhile
+                self._note(path, mark, digest)
+        except OSError:
+            return False
+        return digest == sha256.lower()
+
+    def remember(self, path: Path, sha256: str) -> None:
+        """``path`` was just written with these bytes, and hashed while it was."""
+        with suppress(OSError):
+            self._note(path, _mark(path), sha256.lower())
+
+    def _notes(self) -> dict[str, dict[str, Any]]:
+        try:
+            notes = json.loads(store_files.read(self._path))
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(notes, dict):
+            return {}
+        return {key: note for key, note in notes.items() if isinstance(note, dict)}
+
+    def _note(self, path: Path, mark: list[int], digest: str) -> None:
+        with self._lock:
+            # What is gone is forgotten.
+            notes = {key: note for key, note in self._notes().items() if Path(key).exists()}
+            notes[_key(path)] = {"mark": mark, "sha256": digest}
+            with suppress(OSError):
+                store_files.write(self._path, json.dumps(notes, indent=1).encode())
+
+
+def _key(path: Path) -> str:
+    return str(path.absolute())
+
+
+def _mark(path: Path) -> list[int]:
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns, found.st_ino]
+
+
+def _digest(path: Path, progress: Callable[[int], None]) -> str:
+    digest, have, block = hashlib.sha256(), 0, bytearray(BLOCK)
+    view = memoryview(block)
+    with path.open("rb", buffering=0) as file:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        while count := file.readinto(block):
+            digest.update(view[:count])
+            have += count
+            progress(have)
+    return digest.hexdigest()
