@@ -74,6 +74,7 @@ class Model:
     BONSAI_MODEL says (27B, qwen2.5-coder-7b). ``weights`` and ``drafters`` in order of preference.
     ``no_drafter``: why there is none (empty when there is one). ``notice``: to be said aloud, or empty.
     ``methods``: ways to speculate that need no drafter's file, such as ngram-simple, worth offering.
+    ``licence``: of the weights and the drafter, as their publisher names it.
     """
 
     family: str
@@ -85,6 +86,7 @@ class Model:
     no_drafter: str = ""
     notice: str = ""
     methods: tuple[str, ...] = ()
+    licence: str = ""
 
 
 @dataclass(frozen=True)

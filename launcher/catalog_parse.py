@@ -71,9 +71,10 @@ def _model(table: object, where: str) -> Model:
     drafters = tuple(_drafter(item, where, repo, revision) for item in top.tables("drafter"))
     no_drafter, notice = top.text("no_drafter", ""), top.text("notice", "")
     methods = top.texts("methods", NGRAM_METHODS)
+    licence = top.text("licence")
     facts = _facts(top.table("facts", f"{where}, facts"))
     top.done()
-    return Model(family, name, label, weights, drafters, facts, no_drafter, notice, methods)
+    return Model(family, name, label, weights, drafters, facts, no_drafter, notice, methods, licence)
 
 
 def _weights(table: object, where: str, repo: str, revision: str | None) -> Weights:

@@ -22,7 +22,7 @@ practice pair, which is built in, needs no download and is no language model.
 def page_markdown(catalog: Catalog) -> str:
     """The whole page, ending in a newline."""
     models = _table(
-        ("model", "file", "format", "size (GB)", "sha256", "read by"),
+        ("model", "file", "format", "size (GB)", "sha256", "read by", "licence"),
         (row for model in catalog.models for row in _weights(catalog, model)),
     )
     drafters = _table(
@@ -59,6 +59,7 @@ def _weights(catalog: Catalog, model: Model) -> Iterable[Sequence[str]]:
             _size(item.file.bytes),
             _pin(item.file.sha256),
             _list(readers),
+            model.licence,
         )
 
 

@@ -254,6 +254,7 @@ def test_adding_a_model_is_adding_an_entry() -> None:
 name = "another-1b"
 label = "Another 1B"
 repo = "somebody/Another-1B-GGUF"
+licence = "MIT"
 no_drafter = "none is published"
 [model.facts]
 architecture = "llama"

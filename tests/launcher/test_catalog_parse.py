@@ -14,6 +14,7 @@ family = "ternary"
 name = "1B"
 label = "One"
 repo = "owner/one-gguf"
+licence = "MIT"
 revision = "{DIGEST[:40]}"
 methods = ["ngram-simple"]
 [model.facts]
@@ -77,6 +78,7 @@ def test_a_small_catalog_is_read() -> None:
         ("bytes = 10", "size = 10", "model ternary 1B, one-Q2_0.gguf: size is not a known key"),
         ('label = "One"', "", "model ternary 1B: label is missing"),
         ('label = "One"', "label = 1", "label must be a text"),
+        ('licence = "MIT"', "", "model ternary 1B: licence is missing"),
         ('label = "One"', 'label = " "', "label is empty"),
         ('label = "One"', 'label = "a\\nb"', "label is empty or holds control characters"),
         (
