@@ -7,7 +7,7 @@ from typing import Any
 from webui.assets import address, scripts, text
 from webui.settings_form import LIMITS
 
-_STYLES = ("base.css", "chat.css", "answer.css", "race.css", "machine.css")
+_STYLES = ("base.css", "chat.css", "answer.css", "race.css", "machine.css", "first.css")
 
 
 def head() -> str:

@@ -19,6 +19,7 @@ from webui.assets import asset
 from webui.book import Book
 from webui.conversation import index_of, with_edited_prompt, with_prompt, with_text, without
 from webui.exchange import Handler, attachment, needed_text, read_body, read_json, told
+from webui.first_run import FetchNews, FetchRoutes, fetch_view
 from webui.hub import Hub
 from webui.race_routes import RaceRoutes
 from webui.settings_form import changed_settings, settings_view
@@ -40,6 +41,7 @@ class Routes:
         self._answers: dict[str, Answer] = {}
         self._attached = False
         self._races = RaceRoutes(context)
+        self._fetch_news: FetchNews | None = None
 
     def all(self) -> list[Route]:
         """Routes under ``/bonsai/``."""
@@ -63,7 +65,7 @@ class Routes:
             ("PATCH", one + "/turns/{turn}", self._edit_text),
             ("DELETE", one + "/turns/{turn}", self._delete_turn),
         ]
-        table += self._races.table()
+        table += self._races.table() + FetchRoutes(self._context).table()
         return [Route(path, told(handler), methods=[method]) for method, path, handler in table]
 
     def close(self) -> None:
@@ -71,6 +73,8 @@ class Routes:
         for answer in list(self._answers.values()):
             answer.stop()
         self._races.close()
+        if self._fetch_news is not None:
+            self._fetch_news.close()
         self._hub.close()
 
     def _changed(self, conversation_id: str, exists: bool) -> None:
@@ -83,7 +87,14 @@ class Routes:
         if not self._attached:
             self._attached = True
             self._hub.attach(self._context.lifecycle)
-        return _Events(self._hub, lambda: {"status": status_view(self._context.lifecycle.status())})
+            if self._context.fetching is not None:
+                self._fetch_news = FetchNews(self._context.fetching, self._hub.tell)
+        return _Events(self._hub, self._first_news)
+
+    def _first_news(self) -> dict[str, Any]:
+        room = self._context.fetching
+        news: dict[str, Any] = {"status": status_view(self._context.lifecycle.status())}
+        return news if room is None else {**news, "fetch": fetch_view(room.state())}
 
     async def _machine(self, _: Request) -> Response:
         status = self._context.lifecycle.status()

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from launcher.lifecycle import Status
+from launcher.methods import Offer, offered
 from launcher.plan import LaunchPlan
 from launcher.store import Conversation, ConversationSummary, Listing, Turn
 from webui.blocks import utf16
@@ -103,6 +104,7 @@ def _speculation(status: Status) -> dict[str, Any]:
             "why": "Known once the engine has been chosen.",
             "costs": COSTS,
             "label": "",
+            "reason": "",
         }
     # What was asked for and refused counts as on, so that the switch offers the way back.
     on = plan.spec_type != "none" or (status.phase == "failed" and status.speculative)
@@ -112,17 +114,47 @@ def _speculation(status: Status) -> dict[str, Any]:
         if plan.spec_type != "none"
         else ""
     )
+    offers = offered(plan.resolved)
+    drafts = [offer for offer in offers if offer.method.drafter_needed]
+    possible = on or any(offer.why_not is None for offer in drafts)
     why = plan.resolved.drafter_why if drafter is None else plan.speculation_why
-    return {"on": on, "possible": on or drafter is not None, "why": why, "costs": COSTS, "label": label}
+    reason = ""
+    if not possible:
+        if drafter is not None:  # there is one, and it fits neither target nor engine
+            why = drafts[0].why_not or why
+        reason = _why_off(why, [offer.method.name for offer in offers if _by_lookup(offer)])
+    return {
+        "on": on,
+        "possible": possible,
+        "why": why,
+        "costs": COSTS,
+        "label": label,
+        "reason": reason,
+    }
+
+
+def _by_lookup(offer: Offer) -> bool:
+    """A way to speculate that needs no drafter: drafts are looked up in the text so far."""
+    return offer.why_not is None and offer.method.spec_type.startswith("ngram-")
+
+
+def _why_off(why: str, lookups: list[str]) -> str:
+    """Sentences that stand beside the switch: why it is off, and what can be had instead."""
+    said = f"Speculation is off: {why.removesuffix('.')}."
+    if not lookups:
+        return said
+    return f"{said} {lookups[0]} needs no drafter, it looks drafts up in the text so far: the Race tab can run it."
 
 
 def machine_view(context: PageContext, status: Status, log: str) -> dict[str, Any]:
-    """Everything for the Machine tab."""
+    """Everything for the Machine tab. ``looking``: some of the machine's rows are not known yet."""
+    rows = context.machine_rows
     return {
         "version": context.version,
         "notices": list(context.notices),
-        "machine": [_row(row) for row in context.machine_rows],
-        "settings": [_row(row) for row in context.settings_rows],
+        "machine": [row_view(row) for row in rows],
+        "looking": any(row.pending for row in rows),
+        "settings": [row_view(row) for row in context.settings_rows],
         "status": status_view(status),
         "plan": _plan(status.plan) if status.plan is not None else None,
         "log": log,
@@ -156,7 +188,8 @@ def _plan(plan: LaunchPlan) -> dict[str, Any]:
     }
 
 
-def _row(row: Row) -> dict[str, str]:
+def row_view(row: Row) -> dict[str, str]:
+    """One line of a table."""
     return {"name": row.name, "value": row.value, "source": row.source}
 
 

@@ -57,6 +57,13 @@ function drawChips() {
   const node = $("b-spec");
   press("b-spec", spec?.on);
   node.disabled = !spec?.possible || ["starting", "stopping", "preparing"].includes(state.status?.phase);
+  // A switch that cannot be used says so to everybody, not only to those who point at it.
+  const why = $("b-spec-why");
+  const reason = spec?.possible ? "" : spec?.reason ?? "";
+  why.hidden = !reason;
+  if (why.textContent !== reason) why.textContent = reason;
+  if (reason) node.setAttribute("aria-describedby", "b-spec-why");
+  else node.removeAttribute("aria-describedby");
   node.title = spec ? (spec.possible ? `${spec.why} ${spec.costs}` : `No speculation: ${spec.why}`) : "";
   node.lastChild.replaceChildren("Speculation", el("span", { class: "b-wide" }, spec?.on && spec.label ? ` ${spec.label}` : ""));
 }

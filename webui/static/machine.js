@@ -2,7 +2,7 @@
 import { call } from "./api.js";
 import { complain, confirmed, toast } from "./dialog.js";
 import { $, copyText, el } from "./dom.js";
-import { on } from "./state.js";
+import { on, tell } from "./state.js";
 import * as status from "./status.js";
 
 const quote = (word) => (/^[\w@%+=:,./\\-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
@@ -88,12 +88,19 @@ function draw(found) {
   log.scrollTop = log.scrollHeight;
 }
 
+const AGAIN_MS = 1000; // until it is asked again, while some of the machine is still being looked for
+let timer = 0;
+
 const onShow = () => Boolean($("b-machine")?.offsetParent);
 
 async function refresh() {
   try {
     const found = await call("GET", "machine");
-    if (!closed) draw(found);
+    if (closed) return;
+    draw(found);
+    tell("machine");
+    clearTimeout(timer);
+    if (found.looking && !document.hidden) timer = setTimeout(() => onShow() && !closed && refresh(), AGAIN_MS);
   } catch (problem) {
     complain(problem);
   }
@@ -117,4 +124,5 @@ export function start() {
     document.addEventListener(kind, (event) => event.target.closest?.("#b-tabs > .tab-wrapper") && look());
   }
   on("status", () => onShow() && !closed && refresh());
+  document.addEventListener("visibilitychange", () => !document.hidden && onShow() && !closed && refresh());
 }

@@ -4,6 +4,7 @@ import * as composer from "./composer.js";
 import { complain } from "./dialog.js";
 import { $, icon } from "./dom.js";
 import * as empty from "./empty.js";
+import * as first from "./first.js";
 import * as machine from "./machine.js";
 import * as race from "./race.js";
 import * as scroll from "./scroll.js";
@@ -58,6 +59,7 @@ async function main() {
   composer.start();
   sidebar.start();
   empty.start();
+  first.start();
   machine.start();
   race.start();
   status.start();

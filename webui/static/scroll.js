@@ -4,6 +4,8 @@ import { $, icon } from "./dom.js";
 let following = true;
 let box = null;
 
+// A new chat is read from its beginning.
+const empty = () => !$("b-log").childElementCount;
 const atEnd = () => box.scrollHeight - box.scrollTop - box.clientHeight < 60;
 
 export function start() {
@@ -15,13 +17,14 @@ export function start() {
     // Only moving up lets go: text that grows below does not.
     const up = box.scrollTop < before - 1;
     before = box.scrollTop;
-    if (up && !atEnd()) following = false;
+    if (up && !atEnd() && !empty()) following = false;
     else if (atEnd()) following = true;
-    $("b-down").hidden = following || atEnd();
+    $("b-down").hidden = following || atEnd() || empty();
   }, { passive: true });
 }
 
 export function follow() {
+  if (empty()) return;
   if (following) box.scrollTop = box.scrollHeight;
 }
 
@@ -31,6 +34,7 @@ export function stick() {
 }
 
 export function jump() {
+  if (empty()) box.scrollTop = 0;
   stick();
   // Messages above may get their real height only now (content-visibility).
   requestAnimationFrame(follow);

@@ -5,6 +5,7 @@ export const state = {
   runs: new Set(), // answers that are running in this tab
   settings: {},
   status: null,
+  fetch: null, // how fetching stands; null: nothing can be fetched here
   leaveOut: new Set(), // conversations in which old messages may be left out
 };
 

@@ -23,6 +23,10 @@ function connect() {
       state.lost = false;
       tell("status");
     }
+    if (news.fetch) {
+      state.fetch = news.fetch;
+      tell("fetch");
+    }
     if (news.changed) tell("changed", news.changed);
     if (news.gone) tell("gone", news.gone);
   };
@@ -54,13 +58,13 @@ function disconnect() {
 
 // Asks for nothing while the server goes; `connectAgain` if it stays after all.
 export function leave() {
-  closed = true;
+  closed = state.closed = true;
   disconnect();
   tell("status");
 }
 
 export function connectAgain() {
-  closed = false;
+  closed = state.closed = false;
   connect();
   tell("status");
 }
