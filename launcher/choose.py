@@ -241,7 +241,7 @@ def _offers(tried: _Tried, catalog: Catalog) -> Iterator[str]:
         types = [it for it in model.methods or ("ngram-simple",) if it in parts.line.spec_types]
         if types:
             yield (
-                f"N-gram speculation ({' or '.join(types)}) needs no drafter: `bonsai race --b {types[0]}` measures it."
+                f"N-gram speculation ({_or(types)}) needs no drafter: `bonsai race --b {types[0]}` measures it."
             )
         if parts.with_drafter:
             yield parts.with_drafter
@@ -252,6 +252,11 @@ def _offers(tried: _Tried, catalog: Catalog) -> Iterator[str]:
     smaller = family[family.index(model) + 1 :] if model in family else []
     if slow and smaller:
         yield f"BONSAI_MODEL={smaller[0].name} is smaller, and faster here."
+
+
+def _or(names: Sequence[str]) -> str:
+    """ "a, b or c"."""
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 # --- weights given by path ------------------------------------------------------------------

@@ -51,6 +51,11 @@ def _unknown(settings: Settings, catalog: Catalog, sizes: Sequence[Model], other
 
 
 def _nearest(text: str, models: Sequence[Model]) -> str:
+    """A size is near to a size, a name to one that is spelt alike."""
+    sizes = {size: it.name for it in models if (size := size_in_billions(it))}
+    number = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)b?", text.strip().lower())
+    if number and sizes:
+        return f"Did you mean {sizes[min(sizes, key=lambda it: abs(it - float(number[1])))]}?"
     names = {it.name.lower(): it.name for it in models} | {it: it for it in PRACTICE_MODELS}
     near = difflib.get_close_matches(text.lower(), list(names), n=1, cutoff=0.5)
     return f"Did you mean {names[near[0]]}?" if near else "Set BONSAI_MODEL to one of these, or leave it out."

@@ -1,0 +1,87 @@
+"""Which model is chosen by name, by family and by the machine's memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.errors import PlanRefused, SettingsError
+from tests.launcher.choosing import BIG, DSPARK, chosen, left, with_ram
+from tests.machines import GIB, load, rtx4090
+
+
+def test_auto_is_the_27b() -> None:
+    choice = chosen()
+    assert (choice.model.family, choice.model.name) == ("ternary", "27B")
+    assert choice == chosen(model="AUTO")
+    assert not any("left out" in it for it in choice.notices)
+
+
+def test_auto_takes_the_next_smaller_size_and_says_each() -> None:
+    choice = chosen(with_ram(load("no-gpu"), 5.5))
+    assert choice.model.name in ("8B", "4B")
+    assert any(it.startswith("Ternary Bonsai 27B is left out") for it in choice.notices)
+    assert any(f"{choice.model.label} is taken instead." == it for it in choice.notices)
+    assert "does not fit" in left(choice)["Ternary Bonsai 27B"]
+    with pytest.raises(PlanRefused, match="family ternary fits"):
+        chosen(with_ram(load("no-gpu"), 0.2))
+
+
+def test_a_size_asked_for_is_never_changed() -> None:
+    small = with_ram(load("no-gpu"), 5.5)
+    with pytest.raises(PlanRefused, match="Ternary Bonsai 27B does not fit"):
+        chosen(small, model="27B")
+    tight = with_ram(rtx4090("570.86", "12.8"), 64)
+    tight = replace(
+        tight, gpus=tuple(replace(it, total_bytes=6 * GIB, free_bytes=5 * GIB) for it in tight.gpus)
+    )
+    choice = chosen(tight, model="27B")
+    assert choice.model.name == "27B"
+    assert any("does not fit on the GPU as a whole" in it for it in choice.notices)
+
+
+@pytest.mark.case("A-08")
+def test_a_context_that_is_too_long_does_not_refuse_the_model() -> None:
+    machine = with_ram(load("no-gpu"), 16)
+    choice = chosen(machine, model="27B", ctx="262144")
+    assert choice.model.name == "27B"
+    (notice,) = [it for it in choice.notices if "BONSAI_CTX" in it]
+    assert "262144 tokens" in notice
+
+
+@pytest.mark.case("A-08")
+def test_a_drafter_that_does_not_fit_is_left_out_aloud() -> None:
+    for gib in (8 + step / 4 for step in range(24)):
+        machine = with_ram(load("no-gpu"), gib)
+        try:
+            choice = chosen(machine, model="27B", speculative="1")
+        except PlanRefused:
+            continue
+        break
+    assert choice.drafter is None
+    assert "does not hold" in choice.drafter_why
+    assert "does not hold" in left(choice)[DSPARK]
+    assert any("runs plain" in it for it in choice.notices)
+
+
+@pytest.mark.parametrize(
+    ("env", "parts"),
+    [
+        ({"model": "28B"}, ("BONSAI_MODEL asks for 28B", "27B, 8B, 4B, 1.7B", "Did you mean 27B?")),
+        ({"model": "qwen2.5-coder-7"}, ("qwen2.5-coder-7b, ", "Did you mean qwen2.5-coder-7b?")),
+        ({"model": "practise"}, ("practice", "Did you mean practice?")),
+        ({"model": "8B", "family": "bonsai2"}, ("the family bonsai2 (BONSAI_FAMILY) has 27B only",)),
+        ({"model": "zzz"}, ("no known model", "leave it out")),
+    ],
+)
+def test_unknown_models(env: dict[str, str], parts: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        chosen(BIG, **env)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_a_family_beside_another_model_is_said_to_change_nothing() -> None:
+    choice = chosen(model="qwen3.5-0.8b", family="bonsai")
+    assert any(it.startswith("BONSAI_FAMILY changes nothing") for it in choice.notices)
