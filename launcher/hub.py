@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from launcher import fetch_net, hub_cache
+from launcher import hub_cache
 from launcher.catalog import HubFile
 from launcher.errors import DigestMismatch, FetchProblem, HubProblem, NetworkProblem
-from launcher.fetch import Remote
+from launcher.fetch_values import Remote
 from launcher.hub_refusal import refusal
 from launcher.net_problem import network_problem
 
@@ -105,7 +105,9 @@ class Hub:
         raise AssertionError("the last try returns or raises")
 
     def _ask_once(self, file: HubFile, token: str) -> HfFileMetadata:
-        host, (_, proxy) = self._host(), fetch_net.proxy_for(self._endpoint, self._env)
+        from launcher.fetch_net import proxy_for
+
+        host, (_, proxy) = self._host(), proxy_for(self._endpoint, self._env)
         try:
             import huggingface_hub as hub
             from huggingface_hub.errors import HfHubHTTPError
@@ -139,10 +141,17 @@ class Hub:
         """What the client would make for itself, but from the environment that we were given."""
         import httpx2
 
-        proxy, _ = fetch_net.proxy_for(self._endpoint, self._env)
-        return httpx2.Client(
-            trust_env=False, verify=fetch_net.certificates(self._env), proxy=proxy or None, timeout=ANSWER_S
-        )
+        from launcher.fetch_net import certificates, proxy_for
+
+        proxy, name = proxy_for(self._endpoint, self._env)
+        try:
+            return httpx2.Client(
+                trust_env=False, verify=certificates(self._env), proxy=proxy or None, timeout=ANSWER_S
+            )
+        except (ImportError, ValueError, httpx2.InvalidURL) as error:  # ImportError: SOCKS needs a package
+            raise NetworkProblem(
+                f"The proxy that {name} names cannot be used.", "Write it as http://host:port."
+            ) from error
 
     # --- what it says ---
 

@@ -27,7 +27,8 @@ def network_problem(error: BaseException, host: str, proxy: str = "") -> Network
     cases: tuple[tuple[object, str, str], ...] = (
         (
             distrust,
-            f"The certificate of {host} is not trusted: {getattr(distrust, 'verify_message', '') or distrust}.",
+            f"The certificate of {host} is not trusted: {getattr(distrust, 'verify_message', '') or distrust} "
+            "(CERTIFICATE_VERIFY_FAILED).",
             CERTIFICATE_HELP,
         ),
         (
