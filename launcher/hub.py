@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,6 +17,7 @@ from launcher.catalog import HubFile
 from launcher.errors import DigestMismatch, FetchProblem, HubProblem, NetworkProblem
 from launcher.fetch_values import Remote
 from launcher.hub_refusal import refusal
+from launcher.mirror import is_here
 from launcher.net_problem import network_problem
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class Hub:
         self._endpoint = (env.get("HF_ENDPOINT") or ENDPOINT).strip().rstrip("/")
         self._refused = ""  # whose token the hub did not take
         self._notices: list[str] = []
+        self._trust: ssl.SSLContext | None = None
 
     def remote(self, file: HubFile) -> Remote:
         """Where and how to fetch ``file``: asks for its metadata. Raises HubProblem (missing, gated, private, expired
@@ -59,10 +63,14 @@ class Hub:
         try:
             found = self._ask(file, token)
         except _Refused as refused:
-            if not token or refused.status not in (401, 403):
-                raise refusal(refused.status, refused.headers, file, self._endpoint, self._refused) from None
-            found = self._without(file, refused, source)
-            token = ""
+            if token and refused.status in (401, 403):
+                found = self._without(file, refused, source)
+                token = ""
+            elif file.revision and refused.code == "RevisionNotFound" and is_here(self._endpoint):
+                return self.remote(replace(file, revision=None))
+            else:
+                used = source if token else self._refused
+                raise refusal(refused.status, refused.headers, file, self._endpoint, used) from None
         return self._checked(file, found, token)
 
     def cached(self, file: HubFile) -> Path | None:
@@ -74,6 +82,10 @@ class Hub:
         """What is to be said aloud, such as a saved token that was refused. Never holds a token."""
         return tuple(self._notices)
 
+    def _say(self, notice: str) -> None:
+        if notice not in self._notices:
+            self._notices.append(notice)
+
     # --- asking ---
 
     def _without(self, file: HubFile, refused: _Refused, source: str) -> HfFileMetadata:
@@ -82,10 +94,10 @@ class Hub:
             found = self._ask(file, "")
         except _Refused as again:
             # To a token that it does not know, the hub says nothing about the repository.
-            tells = refused if "x-error-code" in refused.headers else again
+            tells = refused if refused.code else again
             raise refusal(tells.status, tells.headers, file, self._endpoint, source) from None
         self._refused = source
-        self._notices.append(
+        self._say(
             f"The hub refuses {source}, which may have expired. {file.repo} is public: going on without it."
         )
         return found
@@ -144,10 +156,9 @@ class Hub:
         from launcher.fetch_net import certificates, proxy_for
 
         proxy, name = proxy_for(self._endpoint, self._env)
+        self._trust = self._trust or certificates(self._env)
         try:
-            return httpx2.Client(
-                trust_env=False, verify=certificates(self._env), proxy=proxy or None, timeout=ANSWER_S
-            )
+            return httpx2.Client(trust_env=False, verify=self._trust, proxy=proxy or None, timeout=ANSWER_S)
         except (ImportError, ValueError, httpx2.InvalidURL) as error:  # ImportError: SOCKS needs a package
             raise NetworkProblem(
                 f"The proxy that {name} names cannot be used.", "Write it as http://host:port."
@@ -168,12 +179,17 @@ class Hub:
             ("bytes", file.bytes, found.size),
             ("sha256", file.sha256, digest),
         ):
-            if pinned is not None and published is not None and pinned != published:
-                raise DigestMismatch(
-                    f"{file.repo} now has another {file.name} than the one this launcher knows: "
-                    f"{kind} {published} instead of {pinned}.",
-                    "Nothing was fetched. Update the launcher, or look at the repository's history.",
-                )
+            if None in (pinned, published) or pinned == published:
+                continue
+            if is_here(self._endpoint):
+                self._say(f"{host} has another {file.name} than the catalog: {kind} {published}.")
+                file = replace(file, bytes=None, sha256=None)
+                break
+            raise DigestMismatch(
+                f"{file.repo} now has another {file.name} than the one this launcher knows: "
+                f"{kind} {published} instead of {pinned}.",
+                "Nothing was fetched. Update the launcher, or look at the repository's history.",
+            )
         if digest is None and file.sha256 is None:
             raise HubProblem(
                 f"The hub publishes no sha256 for {file.name} in {file.repo}, so it could not be checked.",
@@ -230,7 +246,7 @@ class Hub:
             else:
                 saved = path.read_text(encoding="utf-8").strip()
         except Exception:  # the seam again; a public model needs no token
-            self._notices.append(f"The access token saved in {path} cannot be read: going on without it.")
+            self._say(f"The access token saved in {path} cannot be read: going on without it.")
             return "", ""
         return saved, f"the access token saved in {path}"
 
@@ -241,6 +257,7 @@ class _Refused(Exception):
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
         super().__init__(f"HTTP status {status}")
         self.status, self.headers = status, {name.lower(): value for name, value in headers.items()}
+        self.code = self.headers.get("x-error-code", "")
 
 
 def _on(env: Mapping[str, str], name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the hub's HTTP errors mean for a person. Pure, so that no text of the hub's client is shown."""
+"""What the hub's HTTP errors mean for a person, so that no text of the hub's client is shown."""
 
 from __future__ import annotations
 

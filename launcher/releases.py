@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 from launcher.catalog import Asset, Line
 from launcher.errors import DigestMismatch, FetchProblem, NetworkProblem, ReleaseProblem
 from launcher.fetch_values import Network, Remote
+from launcher.mirror import is_here
 from launcher.net_problem import TRY_AGAIN, network_problem, waiting_time
 
 GITHUB = "https://api.github.com"
@@ -68,7 +69,7 @@ def find_assets(
         if releases_url or not all(asset.sha256 for asset in assets):
             raise passing.problem from None
         return [_usual(line, asset) for asset in assets]
-    return [_remote(line, asset, published) for asset in assets]
+    return [_remote(line, asset, published, own=is_here(base)) for asset in assets]
 
 
 # --- asking -----------------------------------------------------------------------------------------------------
@@ -194,7 +195,8 @@ def _rate_limit(answer: _Answer, host: str, clock: Callable[[], float] = time.ti
     )
 
 
-def _remote(line: Line, asset: Asset, published: Mapping[str, Mapping[str, Any]]) -> Remote:
+def _remote(line: Line, asset: Asset, published: Mapping[str, Mapping[str, Any]], *, own: bool) -> Remote:
+    """``own``: the list comes from this machine, and what it says counts before the pins."""
     found = published.get(asset.name)
     if found is None:
         raise ReleaseProblem(
@@ -203,6 +205,8 @@ def _remote(line: Line, asset: Asset, published: Mapping[str, Mapping[str, Any]]
         )
     digest, size, url = _digest(found.get("digest")), found.get("size"), found.get("browser_download_url")
     size = size if isinstance(size, int) and size >= 0 else None
+    if own and digest:
+        asset = Asset(asset.name, digest, size)
     pinned = asset.sha256.lower() if asset.sha256 else None
     for kind, pin, other in (("sha256", pinned, digest), ("bytes", asset.bytes, size)):
         if pin is not None and other is not None and pin != other:
