@@ -159,9 +159,8 @@ def _largest(
         passed.append(LeftOut("model", model.label, f"it does not fit into memory: {tried.fit.says}"))
         if tried.with_less_context is not None:
             too_long.append(tried)
-    if too_long:
-        kept = too_long[0].kept()
-        return _finish(kept, catalog, [it for it in passed if it.what != kept.model.label])
+    if too_long:  # no size holds so long a context here: then the largest, and what that means
+        return _finish(too_long[0].kept(), catalog, ())
     raise PlanRefused(
         f"No model of the family {settings.family.value} fits into this machine's memory. "
         f"{passed[-1].what}: {passed[-1].why}",

@@ -123,6 +123,7 @@ def test_bonsai_2_runs_on_prism_without_a_drafter(name: str) -> None:
     assert (choice.weights.format, choice.drafter) == ("ptq1_0", None)
     assert "no official drafter" in choice.drafter_why
     assert any("BONSAI_SPECULATIVE asks for speculation" in it and "plain" in it for it in choice.notices)
+    assert choice.model.notice in chosen(load(name), model="27B", family="bonsai2").notices
 
 
 def test_smaller_sizes_have_no_drafter() -> None:
@@ -258,11 +259,23 @@ def test_a_drafter_given_by_path_is_judged_elsewhere() -> None:
     assert left(choice)[DSPARK] == "BONSAI_DRAFTER names another"
 
 
+@pytest.mark.case("A-10")
+def test_a_line_that_cannot_draft_its_way_does_not_get_the_drafter() -> None:
+    lines = tuple(
+        replace(it, spec_types=frozenset()) if it.name == "prism-legacy" else it for it in CATALOG.lines
+    )
+    choice = choose(settings(engine="prism-legacy"), BIG, Catalog(CATALOG.models, lines))
+    assert choice.drafter is None
+    assert "cannot do draft-dspark" in choice.drafter_why
+
+
 @pytest.mark.case("A-06")
 def test_macs_are_told_to_race_it_and_it_is_honoured() -> None:
     choice = chosen(load("apple-m2"), speculative="1")
     assert choice.drafter is not None
     assert any("race it" in it for it in choice.notices)
+    there = chosen(load("apple-m2"), line="embedded", model="qwen2.5-coder-7b", speculative="1")
+    assert any("race it" in it for it in there.notices)
     for quiet in (chosen(load("apple-m2")), chosen(speculative="1")):
         assert not any("race it" in it for it in quiet.notices)
 
@@ -310,6 +323,14 @@ def test_no_line_for_given_weights() -> None:
     with pytest.raises(PlanRefused) as caught:
         choose_line(settings(engine="mainline"), BIG, CATALOG, frozenset({"pq2_0"}))
     assert "prism can read them" in caught.value.remedy
+
+
+@pytest.mark.case("B-13")
+def test_given_weights_without_avx2_take_mainline_before_the_gpu() -> None:
+    machine = replace(BIG, cpu_features=("sse4_2",))
+    found = choose_line(settings(), machine, CATALOG, frozenset({"common"}))
+    assert found is not None
+    assert (found[0].name, found[1][0].backend) == ("mainline", "vulkan")
 
 
 def test_the_embedded_engine_is_the_last_resort_for_given_weights() -> None:

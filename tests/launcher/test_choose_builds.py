@@ -155,6 +155,7 @@ def test_blackwell_prefers_12_8_and_says_what_12_4_costs() -> None:
         "cuda-13.3",
         "cuda-12.4",
     ]
+    assert order(pick_builds(PRISM, rtx5090("610.47", "13.3", PC)))[0] == "cuda-12.8"
     (notice,) = pick_builds(LEGACY, load("windows-rtx5090")).notices
     assert "minutes" in notice
     assert not any("minutes" in it for it in pick_builds(LEGACY, load("rtx5090")).notices)
@@ -203,6 +204,8 @@ def test_an_integrated_gpu_can_be_left_out() -> None:
     assert order(found) == ["cpu"]
     assert "BONSAI_NGL=0" in found.picked[0].why
     # A card of its own still computes long prompts with no layer on it.
+    amd = replace(PC, gpus=(Gpu("amd", "RX 7900", "vulkan"),))
+    assert order(pick_builds(LEGACY, amd, spare_gpu=True))[0] == "vulkan"
     assert order(pick_builds(LEGACY, load("rtx4090-cuda-12.4"), spare_gpu=True))[0] == "cuda-12.4"
 
 
@@ -230,3 +233,9 @@ def test_windows_plugins_come_with_the_archive_they_need() -> None:
     assert names == ["llama-bin-win-cpu-x64.zip", "llama-bin-win-vulkan-x64.zip"]
     cuda = pick_builds(LEGACY, rtx4090("551.86", "12.4", WINDOWS)).picked[0].build
     assert cuda.assets[-1].name == "cudart-llama-bin-win-cuda-12.4-x64.zip"
+
+
+def test_what_a_build_has_to_say_is_said() -> None:
+    noted = tuple(replace(it, note="Mind the gap.") for it in LEGACY.builds if it.backend == "cpu")
+    line = replace(LEGACY, builds=noted)
+    assert pick_builds(line, load("no-gpu")).notices == ("Mind the gap.",)

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from launcher.choose import Choice
 from launcher.errors import PlanRefused, SettingsError
+from launcher.hardware.model import Machine
 from tests.launcher.choosing import BIG, DSPARK, chosen, left, with_ram
 from tests.machines import GIB, load, rtx4090
 
@@ -52,17 +54,54 @@ def test_a_context_that_is_too_long_does_not_refuse_the_model() -> None:
 
 @pytest.mark.case("A-08")
 def test_a_drafter_that_does_not_fit_is_left_out_aloud() -> None:
-    for gib in (8 + step / 4 for step in range(24)):
-        machine = with_ram(load("no-gpu"), gib)
-        try:
-            choice = chosen(machine, model="27B", speculative="1")
-        except PlanRefused:
-            continue
-        break
+    machine, choice = least_that_holds_the_27b(speculative="1")
     assert choice.drafter is None
     assert "does not hold" in choice.drafter_why
     assert "does not hold" in left(choice)[DSPARK]
     assert any("runs plain" in it for it in choice.notices)
+    # Without speculation it is not loaded, and so not counted.
+    plain = chosen(machine, model="27B")
+    assert plain.drafter is not None
+    assert plain.drafter.file.name == DSPARK
+
+
+def least_that_holds_the_27b(**env: str) -> tuple[Machine, Choice]:
+    """A machine without a GPU with just enough memory for the 27B, in some way, and the choice for it."""
+    for quarter in range(24, 80):
+        machine = with_ram(load("no-gpu"), quarter / 4)
+        try:
+            return machine, chosen(machine, model="27B", **env)
+        except PlanRefused:
+            continue
+    raise AssertionError("it fits nowhere")
+
+
+@pytest.mark.case("A-08")
+def test_auto_keeps_a_context_asked_for_by_taking_a_smaller_model() -> None:
+    machine, _ = least_that_holds_the_27b()
+    assert chosen(machine).model.name == "27B"
+    choice = chosen(machine, ctx="20000")
+    assert choice.model.name == "8B"
+    assert "does not fit" in left(choice)["Ternary Bonsai 27B"]
+    with pytest.raises(PlanRefused, match="300000"):
+        chosen(machine, ctx="300000")
+
+
+@pytest.mark.case("A-08")
+def test_a_context_that_no_size_holds_does_not_cost_the_27b() -> None:
+    choice = chosen(with_ram(load("no-gpu"), 16), ctx="250000")
+    assert choice.model.name == "27B"
+    assert any(it.startswith("BONSAI_CTX asks for a context of 250000") for it in choice.notices)
+    assert not any("left out" in it or "instead" in it for it in choice.notices)
+    with pytest.raises(PlanRefused, match="family ternary fits"):
+        chosen(with_ram(load("no-gpu"), 0.2), ctx="250000")
+
+
+def test_a_smaller_model_is_offered_where_the_processor_computes() -> None:
+    assert "BONSAI_MODEL=8B is smaller, and faster here." in chosen(load("no-gpu")).offers
+    assert "BONSAI_MODEL=4B is smaller, and faster here." in chosen(load("no-gpu"), model="8B").offers
+    assert not any("smaller" in it for it in chosen(load("no-gpu"), model="1.7B").offers)
+    assert not any("smaller" in it for it in chosen().offers)
 
 
 @pytest.mark.parametrize(
