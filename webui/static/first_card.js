@@ -188,7 +188,7 @@ export class Card {
       return el(
         "div",
         { class: "f-part" },
-        el("h4", {}, label),
+        el(mode === null ? "h4" : "h3", {}, label),
         el(
           "div",
           { class: "f-body" },

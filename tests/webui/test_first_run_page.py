@@ -1,0 +1,426 @@
+"""Getting a model, in a real browser: the offer, consent, progress, what can go wrong, and the line at the top."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Page as Tab
+
+from launcher.errors import NetworkProblem
+from tests.conftest import wait_until
+from tests.webui.conftest import Running, Visitor, answered, ask, run_page
+from tests.webui.fake_lifecycle import a_plan
+from tests.webui.fetch_rooms import ENGINE, HERE, OFFER, TOTAL, WEIGHTS, Room
+from tests.webui.test_page_looks import LUMINANCE, no_sideways_scroll
+from webui.state import Row
+
+pytestmark = [pytest.mark.browser]
+
+
+@dataclass
+class Place:
+    """One page for all tests of this file, with its room as good as new for each."""
+
+    page: Running
+    room: Room
+    rows: list[Row]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with ExitStack() as stack:
+        room, rows = Room(), list[Row]()
+        given = {"fetching": room, "look": lambda: tuple(rows)}
+        page = run_page(stack, tmp_path_factory.mktemp("first"), page=given, text="Fine.", rate=300)
+        wait_until(lambda: page.ready, 60, "the page")
+        yield Place(page, room, rows)
+
+
+@pytest.fixture
+def place(served: Place) -> Place:
+    fresh = Room()
+    room = served.room
+    room.offered, room.problem, room.now = fresh.offered, None, fresh.now
+    room.calls.clear()
+    served.rows[:] = [Row("GPU", "an NVIDIA card, 24 GiB"), Row("Memory", "64 GiB"), Row("System", "Linux")]
+    served.page.lifecycle.plan = a_plan()
+    served.page.lifecycle.become(phase="ready", message="Ready.", plan=a_plan(), error="", remedy="")
+    return served
+
+
+def card_of(tab: Tab) -> Locator:
+    return tab.locator("#f-chat .f-card")
+
+
+def button(tab: Tab, name: str) -> Locator:
+    return card_of(tab).get_by_role("button", name=name, exact=True)
+
+
+def strip_of(tab: Tab) -> Locator:
+    return tab.locator(".f-strip")
+
+
+def test_the_offer_says_everything_before_anybody_agrees(place: Place, visitor: Visitor) -> None:
+    tab = visitor.visit(place.page)
+    card = card_of(tab)
+    expect(card.get_by_role("heading", name="Get Ternary Bonsai 27B")).to_be_visible()
+    for text in (
+        "Nothing is fetched before you press the button; until it is here, the practice pair answers.",
+        "an NVIDIA card, 24 GiB",
+        "The build for CUDA 12.8: the driver supports 12.9.",
+        "Trained for exactly these weights",
+        "Ternary-Bonsai-27B-Q2_0.gguf",
+        "7.2 GB",
+        "From huggingface.co/prism-ml/Ternary-Bonsai-27B-gguf",
+        "9.9 GB needed, 212 GB free.",
+        OFFER.folder,
+        OFFER.memory,
+        OFFER.licence,
+        OFFER.offers[0],
+    ):
+        expect(card).to_contain_text(text)
+    left_out = card.get_by_text("What was left out, and why")
+    expect(card.get_by_text("the frozen Prism build does not read groups of 64")).to_be_hidden()
+    left_out.click()
+    expect(card.get_by_text("the frozen Prism build does not read groups of 64")).to_be_visible()
+    expect(strip_of(tab)).to_be_hidden()
+    # The practice pair answers meanwhile, and the conversation then has the room for itself.
+    ask(tab, "Hello")
+    answered(tab)
+    expect(card).to_be_hidden()
+    assert place.room.calls == []
+
+
+def test_fetching_from_consent_to_use(place: Place, visitor: Visitor) -> None:
+    room = place.room
+    tab = visitor.visit(place.page)
+    button(tab, "Fetch 9.3 GB").click()
+    wait_until(lambda: room.calls == ["begin"], 5, "the consent")
+    expect(button(tab, "Pause")).to_be_focused()
+    room.came("weights", 2_765_121_600)
+    card = card_of(tab)
+    row = card.locator("li", has_text="Ternary-Bonsai-27B-Q2_0.gguf")
+    expect(row.locator(".f-state")).to_have_text("2.77 of 7.17 GB · 84 MB/s · about 50 s left")
+    bar = row.get_by_role("progressbar")
+    expect(bar).to_have_attribute("aria-valuetext", "2.77 of 7.17 GB · 84 MB/s · about 50 s left")
+    assert bar.evaluate("it => it.position") == pytest.approx(2_765_121_600 / 7_165_121_600)
+    expect(card.locator(".f-total")).to_contain_text("29 %")
+    expect(strip_of(tab)).to_contain_text("Getting Ternary Bonsai 27B · 29 % · 84 MB/s · about 80 s left")
+    for state, text in (
+        ("checking", "Checking what is here already"),
+        ("unpacking", "Unpacking"),
+        ("proving", "Trying it once on this machine"),
+    ):
+        room.came("engine", 218_400_000, state=state)
+        expect(card.locator("li", has_text=ENGINE.name).locator(".f-state")).to_contain_text(text)
+    room.came("engine", 218_400_000, state="running", note="trying again in 12 s")
+    expect(card).to_contain_text("trying again in 12 s")
+    button(tab, "Pause").click()
+    expect(button(tab, "Resume")).to_be_focused()
+    expect(row.locator(".f-state")).to_have_text("Paused · 2.77 of 7.17 GB")
+    expect(strip_of(tab)).to_have_attribute("data-phase", "paused")
+    button(tab, "Resume").click()
+    expect(button(tab, "Pause")).to_be_focused()
+    room.done()
+    expect(card.get_by_role("heading", name="Ternary Bonsai 27B is ready")).to_be_visible()
+    expect(row.locator(".f-state")).to_have_text("7.2 GB · checked")
+    button(tab, "Use it now").click()
+    wait_until(lambda: room.calls == ["begin", "pause", "resume", "use"], 5, "the wish to use it")
+    place.page.lifecycle.become(phase="starting", message="Loading …")
+    expect(button(tab, "Starting …")).to_be_disabled()
+    expect(strip_of(tab)).to_contain_text("is being started")
+    place.page.lifecycle.become(phase="ready", message="Ready.", plan=a_plan(practice=False))
+    expect(card).to_be_hidden()
+    expect(strip_of(tab)).to_be_hidden()
+
+
+def test_an_open_page_is_not_built_anew_by_progress(place: Place, visitor: Visitor) -> None:
+    """Whatever is in focus, open or selected stays while figures change."""
+    room = place.room
+    tab = visitor.visit(place.page)
+    button(tab, "Fetch 9.3 GB").click()
+    room.came("weights", 1_000_000_000)
+    tab.evaluate("window.kept = [...document.querySelectorAll('#f-chat .f-card *')]")
+    for have in range(2, 6):
+        room.came("weights", have * 1_000_000_000)
+    expect(card_of(tab).locator(".f-state").nth(1)).to_contain_text("5.00 of 7.17 GB")
+    assert tab.evaluate("window.kept.every((it) => it.isConnected)")
+    expect(button(tab, "Pause")).to_be_focused()
+
+
+def test_cancelling_asks_and_keeps(place: Place, visitor: Visitor) -> None:
+    room = place.room
+    tab = visitor.visit(place.page)
+    button(tab, "Fetch 9.3 GB").click()
+    button(tab, "Cancel").click()
+    expect(tab.get_by_role("dialog")).to_contain_text("What came so far is kept")
+    tab.get_by_role("dialog").get_by_role("button", name="Cancel", exact=True).click()
+    assert room.calls == ["begin"]
+    button(tab, "Cancel").click()
+    half = replace(OFFER, to_fetch=TOTAL - 3_000_000_000)
+    room.offered = replace(half, items=tuple(
+        replace(it, have=3_000_000_000) if it.part == "weights" else it for it in half.items
+    ))  # fmt: skip
+    tab.get_by_role("dialog").get_by_role("button", name="Cancel fetching").click()
+    expect(card_of(tab)).to_contain_text("What came so far is kept, and fetching goes on from there.")
+    expect(card_of(tab)).to_contain_text("7.2 GB, 3.0 GB of it here already")
+    button(tab, "Fetch 6.3 GB").click()
+    wait_until(lambda: room.calls == ["begin", "cancel", "begin"], 5, "another start")
+
+
+def test_a_failure_is_told_with_its_remedy_and_can_be_tried_again(place: Place, visitor: Visitor) -> None:
+    room = place.room
+    tab = visitor.visit(place.page)
+    button(tab, "Fetch 9.3 GB").click()
+    room.came("weights", 2_000_000_000, state="failed")
+    room.become(phase="failed", error="The connection was cut.", remedy="Check the network.")
+    alert = card_of(tab).get_by_role("alert")
+    expect(alert).to_contain_text("The connection was cut.")
+    expect(alert).to_contain_text("Check the network.")
+    expect(card_of(tab).locator("[data-state=failed] .f-state")).to_have_text(
+        "Not complete · 2.00 of 7.17 GB"
+    )
+    expect(strip_of(tab)).to_contain_text("is not complete: The connection was cut.")
+    button(tab, "Not now").click()
+    expect(alert).to_be_hidden()
+    expect(strip_of(tab)).to_be_hidden()
+    button(tab, "Show").click()
+    button(tab, "Try again").click()
+    wait_until(lambda: room.calls == ["begin", "retry"], 5, "another try")
+    expect(alert).to_have_count(0)
+    expect(button(tab, "Pause")).to_be_visible()
+
+
+def test_what_the_server_refuses_is_said(place: Place, visitor: Visitor) -> None:
+    tab = visitor.visit(place.page)
+    expect(button(tab, "Fetch 9.3 GB")).to_be_visible()
+    place.room.problem = NetworkProblem("There is no network.", "Connect it.")
+    button(tab, "Fetch 9.3 GB").click()
+    expect(tab.locator(".b-toast.bad")).to_contain_text("There is no network. Connect it.")
+    expect(button(tab, "Fetch 9.3 GB")).to_be_enabled()
+    visitor.errors.clear()  # the refusal itself is noted by the browser's console
+
+
+def test_not_now_is_remembered_and_can_be_taken_back(place: Place, visitor: Visitor) -> None:
+    tab = visitor.visit(place.page)
+    button(tab, "Not now").click()
+    expect(card_of(tab)).to_have_text("Ternary Bonsai 27B can be fetched: 9.3 GB.Show")
+    expect(button(tab, "Show")).to_be_focused()
+    tab.reload()
+    expect(button(tab, "Show")).to_be_visible(timeout=30_000)
+    expect(button(tab, "Fetch 9.3 GB")).to_have_count(0)
+    button(tab, "Show").click()
+    expect(button(tab, "Fetch 9.3 GB")).to_be_visible()
+
+
+def test_too_small_a_disk_stops_it_and_little_memory_is_said(place: Place, visitor: Visitor) -> None:
+    place.room.offered = replace(
+        OFFER,
+        items=(ENGINE, HERE, OFFER.items[2]),
+        to_fetch=TOTAL - (WEIGHTS.total or 0),
+        disk_ok=False,
+        disk_free=2_000_000_000,
+        memory_ok=False,
+        memory="It needs more than there is.",
+        notices=("The driver is old.",),
+    )
+    tab = visitor.visit(place.page)
+    card = card_of(tab)
+    expect(button(tab, "Fetch 2.2 GB")).to_be_disabled()
+    for text in ("Not enough space", "Make room for 7.9 GB more", "Not all of it fits", "The driver is old.",
+                 "It needs more than there is.", "of 9.3 GB; the rest is here already",
+                 "Used where it is: /data/models/x.gguf", "7.2 GB · here already"):  # fmt: skip
+        expect(card).to_contain_text(text)
+    place.room.offered = replace(OFFER, offline="BONSAI_OFFLINE is set, so nothing can be fetched.")
+    button(tab, "Look again").click()
+    expect(card).to_contain_text("BONSAI_OFFLINE is set")
+    expect(button(tab, "Fetch 9.3 GB")).to_be_disabled()
+    place.room.offered = OFFER
+    button(tab, "Look again").click()
+    expect(button(tab, "Fetch 9.3 GB")).to_be_enabled()
+
+
+def test_the_machine_tab_has_it_too_and_the_line_leads_there(place: Place, visitor: Visitor) -> None:
+    room = place.room
+    tab = visitor.visit(place.page)
+    button(tab, "Fetch 9.3 GB").click()
+    ask(tab, "Hello")
+    answered(tab)
+    room.came("weights", 4_000_000_000)
+    for name in ("Race", "Chat"):
+        tab.get_by_role("tab", name=name).click()
+        expect(strip_of(tab)).to_be_visible()
+        # It takes its place from nobody.
+        assert tab.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    strip_of(tab).click()
+    machine = tab.locator("#f-machine")
+    expect(machine.get_by_role("heading", name="Models and engines")).to_be_visible()
+    expect(machine.get_by_role("heading", name="Getting Ternary Bonsai 27B")).to_be_focused()
+    machine.get_by_role("button", name="Pause").click()
+    wait_until(lambda: room.calls == ["begin", "pause"], 5, "the pause")
+    expect(machine.get_by_role("button", name="Resume")).to_be_visible()
+    # Nothing to fetch, nothing to see.
+    room.offered = None
+    room.become(phase="cancelled")
+    expect(machine).to_be_hidden()
+    expect(strip_of(tab)).to_be_hidden()
+    visitor.errors.clear()  # nothing can be raced on this page, which its Race tab says
+
+
+def test_settings_that_fit_nothing_are_told_on_the_machine_tab(place: Place, visitor: Visitor) -> None:
+    place.room.problem = NetworkProblem("These parts do not fit.", "Choose others.")
+    tab = visitor.visit(place.page)
+    tab.get_by_role("tab", name="Machine").click()
+    expect(tab.locator("#f-machine").get_by_role("alert")).to_have_text(
+        "These parts do not fit. Choose others."
+    )
+    place.room.problem = None
+    tab.locator("#f-machine").get_by_role("button", name="Look again").click()
+    expect(tab.locator("#f-machine").get_by_role("button", name="Fetch 9.3 GB")).to_be_visible()
+
+
+def test_a_page_opened_meanwhile_sees_how_it_stands(place: Place, visitor: Visitor) -> None:
+    place.room.begin()
+    place.room.came("weights", 3_000_000_000)
+    tab = visitor.visit(place.page)
+    expect(card_of(tab).locator(".f-total")).to_contain_text("32 %")
+    place.room.done()
+    tab.reload()
+    expect(button(tab, "Use it now")).to_be_visible(timeout=30_000)
+    expect(card_of(tab).get_by_role("heading", level=2)).to_have_text("The model is ready")
+
+
+def test_a_screen_reader_hears_tenths_not_every_byte(place: Place, visitor: Visitor) -> None:
+    room = place.room
+    tab = visitor.visit(place.page)
+    tab.evaluate(
+        "() => { window.heard = []; new MutationObserver(() => window.heard.push("
+        "document.getElementById('f-say').textContent)).observe(document.getElementById('f-say'), "
+        "{ childList: true, characterData: true, subtree: true }); }"
+    )
+    button(tab, "Fetch 9.3 GB").click()
+    expect(button(tab, "Pause")).to_be_visible()
+    card = card_of(tab)
+    for share in (1, 2, 12, 13, 14, 25, 26):
+        room.came("weights", TOTAL * share // 100 + 1)
+        expect(card.locator(".f-total b")).to_have_text(f"{share} %")
+    room.done()
+    expect(tab.locator("#f-say")).to_have_text("Everything is fetched and checked.")
+    heard = [text.split(",")[0] for text in tab.evaluate("window.heard")]
+    assert heard == [
+        "Fetching",
+        "10 percent fetched",
+        "20 percent fetched",
+        "Everything is fetched and checked.",
+    ]
+    expect(tab.locator("#f-say")).to_have_attribute("aria-live", "polite")
+    unnamed = card.evaluate("it => [...it.querySelectorAll('button, progress')].filter((e) => "
+                            "!(e.getAttribute('aria-label') || e.textContent.trim())).length")  # fmt: skip
+    assert unnamed == 0
+
+
+def test_news_come_by_themselves_and_a_hidden_tab_costs_nothing(place: Place, visitor: Visitor) -> None:
+    room = place.room
+    tab = visitor.visit(place.page)
+    button(tab, "Fetch 9.3 GB").click()
+    expect(button(tab, "Pause")).to_be_visible()
+    visitor.requests.clear()
+    for have in range(1, 8):
+        room.came("weights", have * 1_000_000_000)
+    expect(card_of(tab).locator(".f-state").nth(1)).to_contain_text("7.00 of 7.17 GB")
+    assert visitor.requests == []
+    tab.evaluate(
+        "() => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => true }); "
+        "document.dispatchEvent(new Event('visibilitychange')); }"
+    )
+    before = card_of(tab).locator(".f-total").inner_text()
+    room.done()
+    # Seen again, it is up to date at once.
+    assert card_of(tab).locator(".f-total").inner_text() == before
+    assert visitor.requests == []
+    tab.evaluate("() => { delete document.hidden; document.dispatchEvent(new Event('visibilitychange')); }")
+    expect(button(tab, "Use it now")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_and_can_be_read(place: Place, browser: Browser, width: int, scheme: str) -> None:
+    room = place.room
+    context = browser.new_context(viewport={"width": width, "height": 760}, color_scheme=scheme)  # type: ignore[arg-type]
+    errors: list[str] = []
+    tab = Visitor(context, [], errors).visit(place.page)
+    expect(button(tab, "Fetch 9.3 GB")).to_be_visible()
+    cut = """() => [...document.querySelectorAll('.f-card *, .f-strip > *')].filter((e) =>
+        e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline' &&
+        !e.matches('.f-strip-text')).map((e) => e.className || e.tagName)"""
+
+    def looked_at(*selectors: str) -> None:
+        assert no_sideways_scroll(tab)
+        assert tab.evaluate(cut) == []
+        for selector in selectors:
+            assert tab.evaluate(LUMINANCE, selector) >= 4.5, selector
+
+    looked_at(
+        ".f-head p", ".f-facts dt", ".f-facts dd > span", ".f-part h4", ".f-where", ".f-licence", ".b-primary"
+    )
+    tab.evaluate("document.querySelectorAll('.f-more').forEach((it) => { it.open = true; })")
+    looked_at(".f-pairs dd")
+    room.begin()
+    room.came("weights", 3_000_000_000)
+    expect(button(tab, "Pause")).to_be_visible()
+    looked_at(".f-total span", ".f-state", ".f-strip-text", ".f-strip-show")
+    room.came("weights", 3_000_000_000, state="failed")
+    room.become(phase="failed", error="A long sentence about it. " * 4, remedy="x" * 120)
+    expect(button(tab, "Try again")).to_be_visible()
+    looked_at(".f-alert p", ".f-alert b", "[data-state=failed] .f-state", ".f-strip-text")
+    room.done()
+    expect(button(tab, "Use it now")).to_be_visible()
+    looked_at()
+    context.close()
+    assert not errors
+
+
+def test_the_machine_tab_looks_again_until_the_hardware_is_known(place: Place, visitor: Visitor) -> None:
+    place.rows[:] = [Row("Hardware", "still looking", pending=True)]
+    tab = visitor.visit(place.page)
+    expect(card_of(tab)).to_contain_text("Hardware: still looking")
+    tab.get_by_role("tab", name="Machine").click()
+    expect(tab.locator("#b-machine")).to_contain_text("still looking")
+
+    def asked() -> int:
+        return sum(url.endswith("/bonsai/machine") for url in visitor.requests)
+
+    begun = asked()
+    place.rows[:] = [Row("Processor", "found at last")]
+    expect(tab.locator("#b-machine")).to_contain_text("found at last")
+    expect(tab.locator("#f-machine")).to_contain_text("found at last")
+    after = asked()
+    assert begun < after
+    tab.wait_for_timeout(1300)
+    assert asked() == after, "what is known is not asked for again"
+    # Elsewhere nobody asks, though it be unknown.
+    place.rows[:] = [Row("Hardware", "still looking", pending=True)]
+    tab.get_by_role("tab", name="Race").click()
+    after = asked()
+    tab.wait_for_timeout(1300)
+    assert asked() == after
+    visitor.errors.clear()  # nothing can be raced on this page, which its Race tab says
+
+
+def test_without_a_drafter_the_reason_stands_beside_the_switch(place: Place, visitor: Visitor) -> None:
+    place.page.lifecycle.become(plan=a_plan(speculative=True, drafter=False))
+    tab = visitor.visit(place.page)
+    switch = tab.locator("#b-spec")
+    expect(switch).to_be_disabled()
+    expect(switch).to_have_attribute("aria-pressed", "false")
+    reason = tab.locator("#b-spec-why")
+    expect(reason).to_have_text("Speculation is off: no drafter was given with BONSAI_DRAFTER.")
+    expect(reason).to_be_visible()
+    expect(switch).to_have_attribute("aria-describedby", "b-spec-why")
+    place.page.lifecycle.become(plan=a_plan(speculative=True))
+    expect(switch).to_be_enabled()
+    expect(reason).to_be_hidden()
