@@ -56,7 +56,6 @@ def fetch(
     control = control or Control()
     meter = Meter(progress)
     check_folder(target)
-    lock = beside(target, ".part.lock")
 
     def wait_for_other() -> None:
         _check_cancelled(remote, control)
@@ -65,9 +64,7 @@ def fetch(
         meter.tell(have, remote.total, "waiting", "another Bonsai is fetching this file")
         control.cancelled.wait(TICK_S)
 
-    with disk_errors(lock, remote.what):
-        lock.touch()  # the only step of locking that can fail for the folder's sake
-    with only_one(lock, wait_for_other):
+    with only_one(beside(target, ".part.lock"), wait_for_other):
         if target.exists():
             return _existing(remote, target, meter, control)
         part = Part(target, remote)

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from launcher.fetch_part import disk_errors
+
 BUSY = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}
 
 
 @contextmanager
 def only_one(path: Path, wait: Callable[[], None]) -> Iterator[None]:
     """Hold the lock file ``path``; while another process or thread holds it, ``wait`` is called again and again
-    (it returns after a moment, or raises to give up). Raises OSError when the file cannot be made.
+    (it returns after a moment, or raises to give up). Raises FolderError when the file cannot be made.
 
     On a file system without locks there is none: two launchers there are the person's to avoid.
     """
@@ -38,7 +40,8 @@ def only_one(path: Path, wait: Callable[[], None]) -> Iterator[None]:
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    with disk_errors(path, path.name):
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
 
 
 def _still_there(handle: int, path: Path) -> bool:

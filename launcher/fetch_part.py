@@ -141,7 +141,7 @@ class Part:
             note = json.loads(self._note.read_text(encoding="utf-8"))
             if not isinstance(note, dict):
                 raise ValueError
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             # Without a note, only a published digest can tell in the end whether the part belongs here.
             return {} if self._remote.sha256 else None
         if self._remote.sha256 and note.get("sha256"):

@@ -68,6 +68,9 @@ class Fault:
     ignore_range: bool = False  # 200 and everything
     range_shift: int = 0  # Content-Range and bytes begin so many bytes later than asked for
     rate: float | None = None  # bytes a second
+    gate: Callable[[int], bool] | None = (
+        None  # asked with the place in the file before every 4 KiB; False ends it
+    )
 
 
 @dataclass(frozen=True)
@@ -264,8 +267,13 @@ class _Handler(BaseHTTPRequestHandler):
         stop = min(it for it in (fault.stall_after, fault.cut_after, length) if it is not None)
         # A throttled answer goes out in small pieces, so that the rate holds from its first byte.
         piece = PIECE if fault.rate is None else max(1, min(PIECE, int(fault.rate / 100)))
+        if fault.gate is not None:
+            piece = 4096
         began, at = time.monotonic(), 0
         while at < stop and not files.ending.is_set():
+            if fault.gate is not None and not fault.gate(start + at):
+                self.close_connection = True
+                return
             data = content.read(start + at, min(piece, stop - at))
             if fault.wrong_at is not None and start + at <= fault.wrong_at < start + at + len(data):
                 changed = bytearray(data)
