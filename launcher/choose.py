@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from launcher.catalog import Build, Catalog, Drafter, Line, Model, Weights
-from launcher.choose_builds import needs_avx2, pick_builds, without_avx2
+from launcher.choose_builds import needs_avx2, pick_builds, seen_by, without_avx2
 from launcher.choose_model import find_models
 from launcher.choose_parts import LeftOut, Parts, join, pinned, spare_gpu
 from launcher.errors import PlanRefused
@@ -102,6 +102,7 @@ def _try(
 ) -> _Tried:
     parts = join(settings, machine, catalog, model, line)
     computes = parts.backend or backend or _backend_there(parts.line, machine)
+    machine = seen_by(machine, computes)
     target = expected_header(model, parts.weights)
     drafter = expected_drafter(parts.drafter) if parts.drafter and settings.speculative.value else None
     found = fit(settings, machine, computes, target, drafter)
@@ -156,11 +157,13 @@ def _largest(
             continue
         if tried.runs:
             return _finish(tried, catalog, passed)
-        passed.append(LeftOut("model", model.label, f"it does not fit into memory: {tried.fit.says}"))
+        says = f"{tried.fit.says[:1].lower()}{tried.fit.says[1:]}"
+        passed.append(LeftOut("model", model.label, f"it does not fit into memory: it {says}"))
         if tried.with_less_context is not None:
             too_long.append(tried)
-    if too_long:  # no size holds so long a context here: then the largest, and what that means
-        return _finish(too_long[0].kept(), catalog, ())
+    if too_long:  # no size holds so long a context here: then the largest that fits without it
+        kept = too_long[0].kept()
+        return _finish(kept, catalog, passed[: models.index(kept.model)])
     raise PlanRefused(
         f"No model of the family {settings.family.value} fits into this machine's memory. "
         f"{passed[-1].what}: {passed[-1].why}",
@@ -176,6 +179,8 @@ def _finish(tried: _Tried, catalog: Catalog, passed: Sequence[LeftOut]) -> Choic
     asked = tried.settings.model
     if asked.value.lower() != AUTO:
         why = f"asked by {asked.source}"
+    elif not tried.runs:
+        why = "the largest that fits, though not with the context asked for"
     elif passed:
         why = f"the largest of the family {model.family} that fits"
     else:
@@ -216,8 +221,9 @@ def _notices(tried: _Tried, passed: Sequence[LeftOut]) -> Iterator[str]:
     if passed:
         yield f"{model.label} is taken instead."
     yield from tried.notices
-    if tried.fit.verdict == "partly":
-        yield f"{model.label} does not fit on the GPU as a whole. {tried.fit.says}"
+    if tried.fit.verdict == "partly" and settings.model.value.lower() != AUTO:
+        source = settings.model.source
+        yield f"{model.label} is kept, as {source} asks, although only a part of it fits on the GPU."
     if model.notice:
         yield model.notice
     if not model.family and settings.family.asked:

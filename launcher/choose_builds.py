@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launcher.catalog import Build, Line
 from launcher.hardware.model import BACKENDS, Gpu, Machine
@@ -92,6 +92,14 @@ def wanted_backend(machine: Machine, *, spare_gpu: bool = False) -> tuple[str, s
 def usable(machine: Machine) -> list[Gpu]:
     """The GPUs without those that no CUDA 12 engine runs on."""
     return [gpu for gpu in machine.gpus if gpu.backend != "cuda" or _card(gpu) >= OLDEST_CUDA_GPU]
+
+
+def seen_by(machine: Machine, backend: str) -> Machine:
+    """The machine as an engine sees it that computes with ``backend``: without cards that are too old for CUDA, and
+    with those through Vulkan that would better be used otherwise. To judge memory by."""
+    if backend == "vulkan" and not any(gpu.backend == "vulkan" for gpu in machine.gpus):
+        return replace(machine, gpus=tuple(replace(gpu, backend="vulkan") for gpu in machine.gpus))
+    return replace(machine, gpus=tuple(usable(machine)))
 
 
 def pick_builds(line: Line, machine: Machine, *, spare_gpu: bool = False) -> Builds:

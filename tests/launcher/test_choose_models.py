@@ -40,7 +40,7 @@ def test_a_size_asked_for_is_never_changed() -> None:
     )
     choice = chosen(tight, model="27B")
     assert choice.model.name == "27B"
-    assert any("does not fit on the GPU as a whole" in it for it in choice.notices)
+    assert any("only a part of it fits on the GPU" in it for it in choice.notices)
 
 
 @pytest.mark.case("A-08")
@@ -88,6 +88,15 @@ def test_auto_keeps_a_context_asked_for_by_taking_a_smaller_model() -> None:
 
 
 @pytest.mark.case("A-08")
+def test_a_context_that_no_size_holds_takes_the_largest_that_fits_without_it() -> None:
+    choice = chosen(with_ram(load("no-gpu"), 4), ctx="32000")
+    assert choice.model.name == "8B"
+    assert "does not fit" in left(choice)["Ternary Bonsai 27B"]
+    assert any(it.startswith("BONSAI_CTX asks for a context of 32000") for it in choice.notices)
+    assert "though not with the context" in dict(choice.why)["model"]
+
+
+@pytest.mark.case("A-08")
 def test_a_context_that_no_size_holds_does_not_cost_the_27b() -> None:
     choice = chosen(with_ram(load("no-gpu"), 16), ctx="250000")
     assert choice.model.name == "27B"
@@ -124,3 +133,17 @@ def test_unknown_models(env: dict[str, str], parts: tuple[str, ...]) -> None:
 def test_a_family_beside_another_model_is_said_to_change_nothing() -> None:
     choice = chosen(model="qwen3.5-0.8b", family="bonsai")
     assert any(it.startswith("BONSAI_FAMILY changes nothing") for it in choice.notices)
+
+
+@pytest.mark.case("B-05")
+@pytest.mark.case("B-07")
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [
+        ("two-cards", "10.7 GiB free on the GPU"),  # and not that of the card that is too old for CUDA
+        ("gb10", "110.0 GiB free memory, which the GPU shares"),  # though Vulkan is what there is a build for
+        ("rtx4090-old-driver", "23.3 GiB free on the GPU"),
+    ],
+)
+def test_memory_is_judged_by_what_the_engine_can_use(name: str, figure: str) -> None:
+    assert figure in dict(chosen(load(name)).why)["model"]
