@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher.errors import GgufError
+from launcher.gguf_formats import formats_of, thinks
 from launcher.gguf_parse import Parsed, TensorInfo, parse
 
 __all__ = ["GgufHeader", "TensorInfo", "read_header"]
@@ -39,6 +40,9 @@ class GgufHeader:
     tensors: tuple[TensorInfo, ...] = field(repr=False, compare=False)
     kv_heads_by_layer: tuple[int, ...] = ()  # hybrid models give one number a layer; else empty
     data_offset: int = 0  # where tensor data begins, in bytes from the start of the file
+    formats: frozenset[str] = frozenset()  # of catalog.FORMATS, as far as they are known
+    unknown_types: frozenset[int] = frozenset()  # ids of tensor types that none of these formats covers
+    thinking: bool | None = None  # whether the chat template knows of thinking; None without one
 
     @property
     def is_drafter(self) -> bool:
@@ -91,6 +95,7 @@ def _summary(path: Path, size: int, parsed: Parsed) -> GgufHeader:
     heads = number("attention.head_count") or max(
         _whole_tuple(metadata.get(f"{arch}.attention.head_count")), default=None
     )
+    formats, unknown = formats_of(parsed.tensors, metadata, size - parsed.data_offset)
     return GgufHeader(
         path=str(path),
         file_bytes=size,
@@ -113,6 +118,9 @@ def _summary(path: Path, size: int, parsed: Parsed) -> GgufHeader:
         tensors=parsed.tensors,
         kv_heads_by_layer=by_layer,
         data_offset=parsed.data_offset,
+        formats=formats,
+        unknown_types=unknown,
+        thinking=thinks(text("tokenizer.chat_template")),
     )
 
 

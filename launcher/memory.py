@@ -2,56 +2,31 @@
 
 from __future__ import annotations
 
-from launcher.gguf_header import GgufHeader
 from launcher.hardware.model import Machine
+from launcher.need import BATCH, estimate
 from launcher.plan import LaunchPlan
 
-MARGIN = 2**30  # for compute buffers, the engine itself and the rest of the machine
-F16 = 2.0  # bytes a value of the KV cache
-Q4_0 = 18 / 32  # blocks of 32 values in 18 bytes
+MARGIN = 2**30  # for the engine itself and the rest of the machine
 # Engines that compute on the processor everywhere but on Macs.
 _ON_PROCESSOR = ("embedded", "built")
 
 
 def needed_bytes(plan: LaunchPlan) -> int | None:
-    """Weights, drafter and KV cache of ``plan``, without the margin; None where a header does not tell.
+    """Weights, drafter, KV cache and buffers of ``plan``, without the margin; None where a header does not tell.
 
     The weights are counted in full although two servers share a mapped file on the processor: that it stays
     mapped is not for us to promise.
     """
-    target = plan.resolved.target.header
-    value = Q4_0 if "q4_0" in plan.argv else F16
-    cache = kv_bytes_per_token(target, value)
-    if cache is None:
-        return None
-    total = target.file_bytes + cache * plan.context
-    drafter = plan.resolved.drafter
-    if drafter is not None and "-md" in plan.argv:
-        own = kv_bytes_per_token(drafter.header, F16)
-        if own is None:
-            return None
-        total += drafter.header.file_bytes + own * plan.context
-    return round(total)
-
-
-def kv_bytes_per_token(header: GgufHeader, value_bytes: float = F16) -> float | None:
-    """Bytes of KV cache for one token: K and V of every attention layer, ``value_bytes`` a value.
-
-    In hybrid models only every n-th layer is attention (``full_attention_interval``), or the header gives the
-    heads of each layer. None where the header lacks a size.
-    """
-    heads, layers = header.head_count_kv, header.layers
-    key, value = header.key_length, header.value_length
-    if key is None and header.hidden_size and header.head_count:
-        key = header.hidden_size // header.head_count  # llama.cpp's own default
-    value = key if value is None else value
-    if not heads or not layers or not key or not value:
-        return None
-    interval = header.metadata.get(f"{header.architecture}.full_attention_interval")
-    all_heads = sum(header.kv_heads_by_layer) or heads * layers
-    if isinstance(interval, int) and interval > 1 and not header.kv_heads_by_layer:
-        all_heads = heads * -(-layers // interval)
-    return all_heads * (key + value) * value_bytes
+    batch = int(plan.argv[plan.argv.index("-b") + 1]) if "-b" in plan.argv else BATCH
+    drafter = plan.resolved.drafter if "-md" in plan.argv else None
+    need = estimate(
+        plan.resolved.target.header,
+        drafter.header if drafter else None,
+        plan.context,
+        kv4="q4_0" in plan.argv,
+        batch=batch,
+    )
+    return None if need is None else need.total
 
 
 def may_keep(wanted: LaunchPlan, machine: Machine) -> bool:

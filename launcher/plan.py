@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from launcher.devices import backend_of
 from launcher.errors import PlanRefused
-from launcher.hardware.model import Machine
-from launcher.methods import DSPARK, Method, Speculation, planned
+from launcher.fit import ALL_LAYERS, DEFAULT_CONTEXT, PROCESSOR_BATCH, Fit, fit
+from launcher.hardware.model import Gpu, Machine
+from launcher.methods import DSPARK, Method, Speculation, offered, planned
+from launcher.need import BATCH
 from launcher.resolved import Resolved
 from launcher.settings import Settings
 
-# The public demo's context: the 27B may think 2,000 tokens before it answers.
-DEFAULT_CONTEXT = 16384
+__all__ = ["ALL_LAYERS", "DEFAULT_CONTEXT", "LaunchPlan", "Reason", "make_plan"]
+
 # The public demo's sampling for 27B. A request that names its own values overrides them.
 SAMPLING = (("--temp", "0.7"), ("--top-p", "0.95"), ("--top-k", "20"), ("--min-p", "0"))
-ALL_LAYERS = 999
 FEW_CORES = 2
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -34,7 +36,8 @@ class LaunchPlan:
 
     ``argv`` includes the program; host and port stand at its end. ``env`` holds only what differs
     from the launcher's own environment. ``context`` is in tokens. ``spec_type`` is llama-server's
-    name ("draft-dspark", ...) or "none"; ``draft_max`` the draft length in tokens.
+    name ("draft-dspark", ...) or "none"; ``draft_max`` the draft length in tokens. ``fit``: what it needs
+    of memory, and against what; free memory changes, so plans do not compare it.
     """
 
     argv: tuple[str, ...]
@@ -50,6 +53,7 @@ class LaunchPlan:
     speculation_why: str = field(compare=False)
     reasons: tuple[Reason, ...] = field(compare=False)
     warnings: tuple[str, ...] = field(compare=False)
+    fit: Fit | None = field(default=None, compare=False)
 
     def command(self, port: int, *extra: str) -> list[str]:
         """The argv with another port and more arguments (alias and key of a run)."""
@@ -72,11 +76,16 @@ def make_plan(
             "Give the target's file as BONSAI_MODEL and this one as BONSAI_DRAFTER.",
         )
     speculation = planned(settings, resolved, method)
-    context, context_why = _context(settings, target.header.context_length)
-    layers, layers_why = _layers(settings)
+    on_processor = _on_processor(resolved, machine)
+    batch = PROCESSOR_BATCH if on_processor else BATCH
+    found = _fit(
+        settings, machine, resolved, batch, with_drafter=_counts_drafter(speculation, resolved, method)
+    )
+    context, layers = found.context, found.layers
 
     parts: list[tuple[str, ...]] = []
     reasons = [Reason("engine", engine.why or f"{engine.kind} engine, version {engine.version}")]
+    reasons += [Reason(part, why) for part, why in resolved.reasons if part != "engine"]
 
     def add(why: str, *argv: str) -> None:
         parts.append(argv)
@@ -89,13 +98,13 @@ def make_plan(
         reasons.append(Reason("no drafter", speculation.why))
         if engine.can("--spec-type"):
             add("said aloud: a config.ini of llama.cpp could switch speculation on", "--spec-type", "none")
-    add(layers_why, "-ngl", str(layers))
+    add(found.layers_why, "-ngl", str(layers))
     add("flash attention: less memory and faster", "-fa", "on")
-    add(context_why, "-c", str(context))
+    add(found.context_why, "-c", str(context))
     add("one request at a time, so that it has the whole context (speculation needs it)", "-np", "1")
-    if engine.kind in ("embedded", "built") and machine.system != "Darwin":  # these have no GPU there
+    if on_processor:
         # Measured on a prompt of 1,508 tokens: Stop took 3.5 s at the default 2,048, 0.3 s at 256.
-        add("small steps through the prompt: Stop takes effect between them", "-b", "256")
+        add("small steps through the prompt: Stop takes effect between them", "-b", str(batch))
     if resolved.practice and machine.cores is not None and machine.cores <= FEW_CORES:
         # Measured on two cores with a page streaming beside it: 18 % slower at two threads, 1 % at one;
         # next to a busy program two threads that wait for each other fall to a hundredth.
@@ -106,7 +115,7 @@ def make_plan(
         add("default sampling of the 27B; a request's own values win", flag, value)
     if engine.can("--metrics"):
         add("acceptance by position in the block can be read", "--metrics")
-    warnings = [*settings.notices, *speculation.warnings]
+    warnings = [*settings.notices, *_unsaid(resolved.notices, found), *speculation.warnings, *found.notes]
     loopback = settings.host.value in LOOPBACK
     if loopback and engine.can("--cors-origins"):
         add("keeps other web sites from reading answers", "--cors-origins", "localhost")
@@ -131,6 +140,7 @@ def make_plan(
         speculation_why=speculation.why,
         reasons=tuple(reasons),
         warnings=tuple(warnings),
+        fit=found,
     )
 
 
@@ -160,21 +170,41 @@ def _target_why(settings: Settings, resolved: Resolved) -> str:
     return f"asked by {settings.model.source}"
 
 
-def _context(settings: Settings, trained: int | None) -> tuple[int, str]:
-    asked = settings.ctx.value
-    if asked and trained and asked > trained:
-        raise PlanRefused(
-            f"{settings.ctx.source} asks for a context of {asked} tokens, but the model holds at most {trained}.",
-            f"Set it to {trained} or less, or to 0 for automatic.",
+def _on_processor(resolved: Resolved, machine: Machine) -> bool:
+    """Whether the engine is known to compute on the processor."""
+    engine = resolved.engine
+    if engine.kind == "fetched" or engine.devices is not None:
+        return backend_of(engine, machine) == "cpu"
+    return engine.kind in ("embedded", "built") and machine.system != "Darwin"  # these have no GPU there
+
+
+def _counts_drafter(speculation: Speculation, resolved: Resolved, method: Method | None) -> bool:
+    """Whether memory is counted with the drafter: where it is loaded, and for plans of a comparison as soon as
+    one of its sides may load it, so that both have the same context."""
+    if method is None or speculation.with_drafter:
+        return speculation.with_drafter
+    return any(offer.method.drafter_needed and offer.why_not is None for offer in offered(resolved))
+
+
+def _fit(settings: Settings, machine: Machine, resolved: Resolved, batch: int, *, with_drafter: bool) -> Fit:
+    engine = resolved.engine
+    backend = backend_of(engine, machine)
+    if engine.devices and not any(gpu.unified for gpu in machine.gpus):  # the engine's word counts
+        listed = tuple(
+            Gpu(
+                "other",
+                device.description,
+                device.backend,
+                total_bytes=device.total_bytes,
+                free_bytes=device.free_bytes,
+            )
+            for device in engine.devices
         )
-    if asked:
-        return asked, f"asked by {settings.ctx.source}"
-    if trained and trained < DEFAULT_CONTEXT:
-        return trained, f"the most this model was trained for ({trained} tokens)"
-    return DEFAULT_CONTEXT, "roomy: the model may think 2,000 tokens before it answers"
+        machine = replace(machine, gpus=listed)
+    drafter = resolved.drafter.header if resolved.drafter and with_drafter else None
+    return fit(settings, machine, backend, resolved.target.header, drafter, batch)
 
 
-def _layers(settings: Settings) -> tuple[int, str]:
-    if settings.ngl.value is not None:
-        return settings.ngl.value, f"asked by {settings.ngl.source}"
-    return ALL_LAYERS, "all layers on the GPU; without a GPU the engine uses the processor"
+def _unsaid(notices: tuple[str, ...], found: Fit) -> Iterator[str]:
+    """The choice's notices without those that the fit says anew."""
+    yield from (notice for notice in notices if found.says not in notice)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 
 from launcher import console
 from launcher.errors import BadInput
+from launcher.fit import Fit
 from launcher.hardware.model import Machine, from_json
 from launcher.plan import LaunchPlan
 from launcher.resolved import ModelFile
@@ -31,6 +33,7 @@ def plan_json(plan: LaunchPlan, machine: Machine) -> dict[str, object]:
         "drafter": _model_json(plan.resolved.drafter) if drafts and plan.resolved.drafter else None,
         "drafter_reason": plan.speculation_why,
         "context": plan.context,
+        "memory": _memory_json(plan.fit) if plan.fit else None,
         "speculation": {
             "requested": plan.speculation_requested,
             "type": plan.spec_type,
@@ -39,6 +42,18 @@ def plan_json(plan: LaunchPlan, machine: Machine) -> dict[str, object]:
         "machine": machine.to_json(),
         "on_disk": plan.resolved.on_disk,
         "warnings": list(plan.warnings),
+    }
+
+
+def _memory_json(found: Fit) -> dict[str, object]:
+    """Bytes; ``room`` is what may be used, ``need`` None where the header does not tell all sizes."""
+    need = found.need
+    return {
+        "verdict": found.verdict,
+        "room": found.room,
+        "need": {**asdict(need), "total": need.total} if need else None,
+        "layers": found.layers,
+        "says": found.says,
     }
 
 
@@ -72,6 +87,8 @@ def print_plan(plan: LaunchPlan, machine: Machine) -> None:
     width = max(len(_short(reason.part)) for reason in plan.reasons)
     for reason in plan.reasons:
         console.say(f"  {_short(reason.part):<{width}}  {reason.why}")
+    if plan.fit:
+        console.say(f"Memory: {plan.fit.says}")
     for gpu in machine.gpus:
         console.say(f"GPU: {gpu.describe()}")
     for remark in machine.remarks():

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from launcher.gguf_header import GgufHeader
 from launcher.hardware.model import Gpu, Machine
-from launcher.memory import F16, MARGIN, Q4_0, kv_bytes_per_token, may_keep, needed_bytes
+from launcher.memory import MARGIN, may_keep, needed_bytes
 from launcher.methods import PLAIN, Method
+from launcher.need import estimate
 from launcher.plan import LaunchPlan, make_plan
 from launcher.settings import resolve
 from tests.plans import DRAFTER, ENGINE, MACHINE, TARGET, resolved
 
 DSPARK = Method("draft-dspark", 4)
-# The 27B: 64 layers of which every fourth is attention, 4 KV heads of 256: 64 KiB a token in f16.
-HYBRID = replace(
-    TARGET,
-    architecture="qwen35",
-    layers=64,
-    head_count_kv=4,
-    key_length=256,
-    value_length=256,
-    metadata={"qwen35.full_attention_interval": 4},
-)
 
 
 def with_free(ram: int | None, *gpus: int | None) -> Machine:
@@ -38,29 +30,21 @@ def plan(method: Method = PLAIN, target: GgufHeader = TARGET, kind: str = "built
     return make_plan(resolve({}, env), MACHINE, parts, method)
 
 
-@pytest.mark.parametrize(
-    ("header", "value", "expected"),
-    [
-        (TARGET, F16, 10 * 4 * 128 * 2),
-        (HYBRID, F16, 64 * 1024),
-        (HYBRID, Q4_0, 18 * 1024),
-        (replace(HYBRID, metadata={}, kv_heads_by_layer=(0, 0, 0, 4) * 16), F16, 64 * 1024),
-        (replace(TARGET, key_length=None, value_length=None), F16, 10 * 4 * 128 * 2),
-        (replace(TARGET, head_count_kv=None), F16, None),
-        (replace(TARGET, layers=None), F16, None),
-        (replace(TARGET, key_length=None, hidden_size=None), F16, None),
-    ],
-)
-def test_kv_cache_a_token(header: GgufHeader, value: float, expected: float | None) -> None:
-    assert kv_bytes_per_token(header, value) == expected
-
-
-def test_weights_drafter_and_both_caches_count() -> None:
+def test_what_a_plan_loads_counts_and_nothing_else() -> None:
+    batch = int(plan().argv[plan().argv.index("-b") + 1])
     plain, drafting = needed_bytes(plan()), needed_bytes(plan(DSPARK))
-    assert plain == 1000 + 10240 * 16384
-    assert drafting == plain + DRAFTER.file_bytes + 1024 * 16384
-    assert needed_bytes(plan(BONSAI_KV4="1", BONSAI_CTX="4096")) == 1000 + round(10240 * 4096 * 9 / 32)
+    assert plain == total(TARGET, None, 16384, batch=batch)
+    assert drafting == total(TARGET, DRAFTER, 16384, batch=batch)
+    small = plan(BONSAI_KV4="1", BONSAI_CTX="4096")
+    assert needed_bytes(small) == total(TARGET, None, 4096, kv4=True, batch=batch)
+    assert needed_bytes(plan(kind="own")) == total(TARGET, None, 16384), "llama-server's own batch"
     assert needed_bytes(plan(target=replace(TARGET, layers=None))) is None
+
+
+def total(target: GgufHeader, drafter: GgufHeader | None, context: int, **how: Any) -> int:
+    need = estimate(target, drafter, context, **how)
+    assert need is not None
+    return need.total
 
 
 def test_engines_stay_where_the_processors_memory_holds_them() -> None:
