@@ -153,10 +153,11 @@ class Hub:
         """What the client would make for itself, but from the environment that we were given."""
         import httpx2
 
-        from launcher.fetch_net import certificates, proxy_for
+        from launcher.fetch_net import certificates, nobody, proxy_for
 
         proxy, name = proxy_for(self._endpoint, self._env)
-        self._trust = self._trust or certificates(self._env)
+        plain = self._endpoint.startswith("http://") and is_here(self._endpoint)  # leads to no other host
+        self._trust = self._trust or (nobody() if plain else certificates(self._env))
         try:
             return httpx2.Client(trust_env=False, verify=self._trust, proxy=proxy or None, timeout=ANSWER_S)
         except (ImportError, ValueError, httpx2.InvalidURL) as error:  # ImportError: SOCKS needs a package
@@ -239,16 +240,15 @@ class Hub:
         if _on(self._env, "HF_HUB_DISABLE_IMPLICIT_TOKEN") or not path.is_file():
             return "", ""
         try:
-            import huggingface_hub as hub
+            from huggingface_hub import constants, get_token
 
-            if Path(hub.constants.HF_TOKEN_PATH) == path:
-                saved = hub.get_token() or ""  # renews the token of a browser login
-            else:
-                saved = path.read_text(encoding="utf-8").strip()
+            # The client renews the token of a browser login; it knows the process's own environment only.
+            own = Path(constants.HF_TOKEN_PATH) == path
+            saved = (get_token() if own else path.read_text(encoding="utf-8")) or ""
         except Exception:  # the seam again; a public model needs no token
             self._say(f"The access token saved in {path} cannot be read: going on without it.")
             return "", ""
-        return saved, f"the access token saved in {path}"
+        return saved.strip(), f"the access token saved in {path}"
 
 
 class _Refused(Exception):
