@@ -28,6 +28,10 @@ class ReleaseServer(FileServer):
             for name, data in assets.items():
                 self.files[f"{repo}/releases/download/{tag}/{name}"] = data
 
+    def __enter__(self) -> ReleaseServer:
+        super().__enter__()
+        return self
+
     def list_name(self, repo: str, tag: str) -> str:
         """The path of a release's list, as ``fault`` and ``asked`` want it."""
         return f"repos/{repo}/releases/tags/{tag}"
