@@ -28,7 +28,7 @@ ENDPOINT = "https://huggingface.co"
 TRUE = {"1", "on", "yes", "true"}  # as the client itself reads its switches
 ANSWER_S = 15.0
 PLAIN_TOKEN = re.compile(r"[\x21-\x7e]+")
-# The client of huggingface_hub is one for the whole process; it is ours while we ask.
+# huggingface_hub has one HTTP client for the whole process; it is ours while we ask.
 _CLIENT = threading.Lock()
 
 
@@ -147,7 +147,7 @@ class Hub:
                     "Try again later, or correct HF_ENDPOINT.",
                 ) from error
             finally:
-                hub.close_session()
+                hub.set_client_factory(_for_others)  # closes ours
 
     def _client(self) -> httpx2.Client:
         """What the client would make for itself, but from the environment that we were given."""
@@ -258,6 +258,13 @@ class _Refused(Exception):
         super().__init__(f"HTTP status {status}")
         self.status, self.headers = status, {name.lower(): value for name, value in headers.items()}
         self.code = self.headers.get("x-error-code", "")
+
+
+def _for_others() -> httpx2.Client:
+    """What whoever else asks the hub in this process gets: the client that huggingface_hub makes by itself."""
+    import httpx2
+
+    return httpx2.Client(follow_redirects=True, timeout=None)
 
 
 def _on(env: Mapping[str, str], name: str) -> bool:

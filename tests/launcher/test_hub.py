@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 
 from launcher.catalog import HubFile
@@ -264,17 +265,10 @@ def test_trouble_that_passes_is_waited_out(server: HubServer, tmp_path: Path) ->
 
 
 FAULTS = {
-    "400": Fault(status=400),
-    "401": Fault(status=401),
-    "403": Fault(status=403),
-    "404": Fault(status=404),
-    "407": Fault(status=407),
-    "410": Fault(status=410),
-    "416": Fault(status=416),
-    "418": Fault(status=418),
-    "429": Fault(status=429),
-    "500": Fault(status=500),
-    "504": Fault(status=504),
+    **{
+        str(status): Fault(status=status)
+        for status in (400, 401, 403, 404, 407, 410, 416, 418, 429, 500, 504)
+    },
     "disabled": Fault(status=403, headers={"X-Error-Message": "Access to this resource is disabled."}),
     "a web page": Fault(html=True),
     "hangs up": Fault(hang_up=True),
@@ -378,6 +372,15 @@ def test_certificates(tmp_path: Path) -> None:
         assert remote.sha256 == sha256(DATA)
         with pytest.raises(NetworkProblem, match=r"SSL_CERT_FILE names .*missing"):
             hub(server, tmp_path, SSL_CERT_FILE=str(tmp_path / "missing.pem")).remote(FILE)
+
+
+def test_the_process_gets_its_client_back(server: HubServer, tmp_path: Path) -> None:
+    """huggingface_hub keeps one for all: neither our proxy nor our certificates may stay in it."""
+    hub(server, tmp_path, **through_proxy(server)).remote(PINNED)
+    with pytest.raises(NetworkProblem):
+        hub(server, tmp_path, HF_ENDPOINT="https://hub.test", SSL_CERT_FILE="missing").remote(PINNED)
+    name = huggingface_hub.hf_hub_download(REPO, NAME, endpoint=server.url, cache_dir=tmp_path, token=False)
+    assert Path(name).read_bytes() == DATA
 
 
 # -- start-up -----------------------------------------------------------------------------------------------
