@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from types import FrameType
+
+# Each ends us as Ctrl+C does: what runs behind us is ended first. SIGHUP: the terminal was closed.
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 def main() -> None:
@@ -12,16 +17,14 @@ def main() -> None:
         from launcher import embedded
 
         sys.exit(embedded.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["watched"]:
+        from launcher.supervise import watched
+
+        sys.exit(watched.main())
     from launcher import cli, console
     from launcher.errors import LauncherError
 
-    for name in (
-        "SIGTERM",
-        "SIGHUP",
-        "SIGBREAK",
-    ):  # leave as after Ctrl+C: what runs behind us is ended first
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), lambda number, _frame: sys.exit(128 + number))
+    end_on_signals()
     try:
         cli.app()
     except LauncherError as error:
@@ -31,6 +34,34 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone; nobody is there to be told
         sys.exit(141)
+
+
+def end_on_signals() -> None:
+    """The first signal ends us in order, one that comes meanwhile at once: the engines are killed, nothing is
+    printed. What a parent has told us to ignore (nohup, a shell's background) stays ignored."""
+    ending = False
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        nonlocal ending
+        if ending:
+            end_at_once(number)
+        ending = True
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+    for name in ENDING:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
+
+
+def end_at_once(number: int) -> None:
+    """Kill what runs behind us and leave."""
+    children = sys.modules.get("launcher.supervise.child")  # not loaded: there are none
+    if children is not None:
+        children.kill_all()
+    os._exit(128 + number)
 
 
 if __name__ == "__main__":

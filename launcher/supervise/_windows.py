@@ -1,24 +1,203 @@
-"""Starting and ending a child on Windows."""
+"""Starting and ending a child and all that it starts, on Windows: a job object that is closed with the launcher.
+
+Everything that is called there goes through a ``System``, so that tests elsewhere can stand in for it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import signal
 import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import psutil
 
-def popen_options() -> dict[str, Any]:
-    """A group of its own, so that Ctrl+C reaches the launcher alone, and no console window."""
-    new_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-    return {"creationflags": new_group | getattr(subprocess, "CREATE_NO_WINDOW", 0)}
+# winnt.h, winbase.h, errhandlingapi.h
+JOB_OBJECT_EXTENDED_LIMIT_INFORMATION = 9
+JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x2000
+CREATE_SUSPENDED = 0x4
+CREATE_NEW_PROCESS_GROUP = 0x200
+CREATE_NO_WINDOW = 0x08000000
+# No dialog ("cudart64_12.dll was not found") that waits for a click nobody makes: the child ends instead.
+SEM_FAILCRITICALERRORS, SEM_NOGPFAULTERRORBOX, SEM_NOOPENFILEERRORBOX = 0x1, 0x2, 0x8000
+QUIET = SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX
+KILLED = 1  # the exit code of what TerminateJobObject ends
 
 
-def ask_to_end(child: subprocess.Popen[bytes]) -> None:
-    """CTRL_BREAK, the only console event that can be sent to one group."""
-    if child.poll() is None:
-        child.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
+class BasicLimits(ctypes.Structure):
+    """JOBOBJECT_BASIC_LIMIT_INFORMATION."""
+
+    _fields_ = (
+        ("PerProcessUserTimeLimit", ctypes.c_int64),
+        ("PerJobUserTimeLimit", ctypes.c_int64),
+        ("LimitFlags", ctypes.c_uint32),
+        ("MinimumWorkingSetSize", ctypes.c_size_t),
+        ("MaximumWorkingSetSize", ctypes.c_size_t),
+        ("ActiveProcessLimit", ctypes.c_uint32),
+        ("Affinity", ctypes.c_size_t),
+        ("PriorityClass", ctypes.c_uint32),
+        ("SchedulingClass", ctypes.c_uint32),
+    )
 
 
-def force_to_end(child: subprocess.Popen[bytes]) -> None:
-    """TerminateProcess."""
-    child.kill()
+class IoCounters(ctypes.Structure):
+    """IO_COUNTERS."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_uint64)
+        for name in ("ReadOps", "WriteOps", "OtherOps", "ReadBytes", "WriteBytes", "OtherBytes")
+    )
+
+
+class ExtendedLimits(ctypes.Structure):
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION."""
+
+    _fields_ = (
+        ("Basic", BasicLimits),
+        ("IoInfo", IoCounters),
+        ("ProcessMemoryLimit", ctypes.c_size_t),
+        ("JobMemoryLimit", ctypes.c_size_t),
+        ("PeakProcessMemoryUsed", ctypes.c_size_t),
+        ("PeakJobMemoryUsed", ctypes.c_size_t),
+    )
+
+
+class System:
+    """What of Windows is used. ``kernel``: kernel32."""
+
+    def __init__(self) -> None:
+        self.kernel: Any = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined,unused-ignore]
+        handle, number = ctypes.c_void_p, ctypes.c_uint32
+        self.kernel.CreateJobObjectW.argtypes = (handle, ctypes.c_wchar_p)
+        self.kernel.CreateJobObjectW.restype = handle
+        self.kernel.SetInformationJobObject.argtypes = (handle, ctypes.c_int, handle, number)
+        self.kernel.AssignProcessToJobObject.argtypes = (handle, handle)
+        self.kernel.TerminateJobObject.argtypes = (handle, ctypes.c_uint)
+        self.kernel.CloseHandle.argtypes = (handle,)
+        self.kernel.SetDllDirectoryW.argtypes = (ctypes.c_wchar_p,)
+
+    def popen(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(list(argv), **options)
+
+    def handle_of(self, popen: subprocess.Popen[bytes]) -> int:
+        return int(popen._handle)  # type: ignore[attr-defined,unused-ignore]
+
+    def resume(self, pid: int) -> None:
+        psutil.Process(pid).resume()
+
+
+class Job:
+    """A job object whose processes end with the last handle to it, which is ours and closed with us."""
+
+    def __init__(self, system: System) -> None:
+        """Raises OSError when Windows makes none."""
+        self._kernel = system.kernel
+        self._handle = self._kernel.CreateJobObjectW(None, None)
+        limits = ExtendedLimits()
+        limits.Basic.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+        if not self._handle or not self._kernel.SetInformationJobObject(
+            self._handle, JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ctypes.byref(limits), ctypes.sizeof(limits)
+        ):
+            self.close()
+            raise OSError("no job object can be made")
+
+    def take(self, process: int) -> None:
+        """Put the process with this handle in. Raises OSError."""
+        if not self._kernel.AssignProcessToJobObject(self._handle, process):
+            raise OSError("the process cannot be put into a job object")
+
+    def end(self) -> None:
+        """End all that is in it."""
+        if self._handle:
+            self._kernel.TerminateJobObject(self._handle, KILLED)
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        handle, self._handle = self._handle, None
+        if handle:
+            self._kernel.CloseHandle(handle)
+
+
+class Process:
+    """A child in a process group and a job of its own. Raises OSError."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: int,
+        system: System | None = None,
+    ) -> None:
+        system = system or System()
+        kernel = system.kernel
+        kernel.SetErrorMode(QUIET)  # children inherit it
+        if getattr(sys, "frozen", False):
+            kernel.SetDllDirectoryW(None)  # a packaged app's own libraries do not fit other programs
+        # Only a child that shares our console can be sent CTRL_BREAK; without one, none may pop up.
+        self._hears = bool(kernel.GetConsoleCP())
+        flags = CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED | (0 if self._hears else CREATE_NO_WINDOW)
+        self._job: Job | None = None
+        with contextlib.suppress(OSError):
+            self._job = Job(system)
+        try:
+            self._popen = system.popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=cwd,
+                env=dict(env),
+                creationflags=flags,
+            )
+        except BaseException:
+            self.release()
+            raise
+        self.pid = self._popen.pid
+        # Suspended until it is in the job: what it starts will be in it as well.
+        try:
+            if self._job:
+                self._job.take(system.handle_of(self._popen))
+        except OSError:  # a surrounding job that forbids it
+            self.release()
+        system.resume(self.pid)
+
+    def ask(self) -> bool:
+        """CTRL_BREAK, the only console event that can be sent to one group. False: it cannot be heard."""
+        if self._hears:
+            try:
+                self._popen.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
+            except OSError:
+                return False
+        return self._hears
+
+    def force(self) -> None:
+        """End all that is in the job."""
+        if self._job:
+            self._job.end()
+        else:
+            with contextlib.suppress(OSError):
+                self._popen.kill()
+
+    def wait(self) -> None:
+        """Block until the child has ended."""
+        self._popen.wait()
+
+    def reap(self) -> int:
+        """Its exit code. Blocks until it has ended."""
+        return self._popen.wait()
+
+    def remains(self) -> bool:
+        """Nobody is left behind in the job once it is told to end."""
+        return False
+
+    def release(self) -> None:
+        """Close the job, and with it end what is still in it."""
+        if self._job:
+            self._job.close()
+        self._job = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import socket
 
 import psutil
@@ -11,52 +13,77 @@ from launcher.errors import BadInput, PortTaken
 _TRIES = 5  # several launchers that start at once look at the same ports
 
 
-def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen on ``host``:``port`` now. Binds without SO_REUSEPORT, so that a
-    second listener of an older llama-server, which sets it, is noticed as well."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
+class Look(enum.Enum):
+    """What binding to a port says of it. ``FORBIDDEN``: the system keeps it from this user."""
+
+    FREE = enum.auto()
+    TAKEN = enum.auto()
+    FORBIDDEN = enum.auto()
+
+
+def look(host: str, port: int) -> Look:
+    """Binds without SO_REUSEPORT, so that a second listener of an older llama-server, which sets it, is noticed
+    as well."""
+    with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
         if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows, where SO_REUSEADDR would steal the port
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
+        except PermissionError:
+            # Windows says this also of a port that another user's program has for itself.
+            return Look.TAKEN if answers(host, port) else Look.FORBIDDEN
         except OSError:
-            return False
-    return True
+            return Look.TAKEN
+    return Look.FREE
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen on ``host``:``port`` now."""
+    return look(host, port) is Look.FREE
 
 
 def choose(host: str, port: int, *, asked_by: str | None) -> int:
     """``port`` when it is free; else another free one, unless a person asked for that very port
     (``asked_by`` names how), which raises PortTaken with who answers there. BadInput: no port of ``host`` can
     be had, because it is no address of this machine."""
-    if is_free(host, port):
+    found = look(host, port)
+    if found is Look.FREE:
         return port
-    free = _any_free(host)
+    free = another(host)
     if asked_by is not None:
-        raise PortTaken(
-            f"{asked_by} asks for port {port}, but {holder(port)} answers there.",
-            "Stop it, or ask for another port.",
-        )
+        raise taken(port, asked_by, forbidden=found is Look.FORBIDDEN)
     return free
+
+
+def taken(port: int, asked_by: str, *, forbidden: bool = False) -> PortTaken:
+    """The error that says who has the port that was asked for."""
+    if forbidden:
+        return PortTaken(
+            f"{asked_by} asks for port {port}, but it may not be used by this user: the system reserves it.",
+            "Ask for another port, above 1023.",
+        )
+    return PortTaken(
+        f"{asked_by} asks for port {port}, but {holder(port)} answers there.",
+        "Stop it, or ask for another port.",
+    )
 
 
 def reserve(host: str, port: int, *, asked_by: str | None) -> socket.socket:
     """As ``choose``, but the port is held from now on: a listening socket."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for _ in range(_TRIES):
         chosen = choose(host, port, asked_by=asked_by)
         try:
-            return socket.create_server((host, chosen), family=family, backlog=2048)
+            return socket.create_server((host, chosen), family=_family(host), backlog=2048)
         except OSError:
             continue  # somebody was faster between the look and the taking
     raise PortTaken(f"Port {port} cannot be had on {host}.", "Ask for another port.")
 
 
-def _any_free(host: str) -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
+def another(host: str) -> int:
+    """A free port of ``host``. BadInput: none can be had, because it is no address of this machine."""
+    with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
         try:
             probe.bind((host, 0))
         except OSError as error:
@@ -66,6 +93,26 @@ def _any_free(host: str) -> int:
             ) from error
         free: int = probe.getsockname()[1]
     return free
+
+
+def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
+    """Whether somebody accepts connections there."""
+    # What listens on every address answers on loopback.
+    at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    with contextlib.suppress(OSError), socket.create_connection((at, port), timeout=timeout_s):
+        return True
+    return False
+
+
+def loopback_works(host: str) -> bool:
+    """Whether a program of this machine can reach another one on ``host`` at all: a firewall may forbid it."""
+    with contextlib.suppress(OSError), socket.create_server((host, 0), family=_family(host)) as listener:
+        return answers(host, listener.getsockname()[1])
+    return False
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def holder(port: int) -> str:
