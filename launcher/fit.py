@@ -21,6 +21,8 @@ ALL_LAYERS = 999
 GIB = 2**30
 # Kept free on each GPU: the driver's context (300 to 400 MB with CUDA) and what a screen takes.
 GPU_HEADROOM = GIB // 2
+# And on each further GPU: llama.cpp has compute buffers on every one of them, and splits by whole layers.
+FURTHER_GPU_HEADROOM = GIB
 # Kept free in RAM: the engine's own code and heap, the launcher, the browser.
 RAM_HEADROOM = GIB
 # macOS lets the GPU use about three quarters; a cautious share where its cap could not be read.
@@ -68,20 +70,22 @@ def room_of(machine: Machine, backend: str) -> Room:
     """The memory that an engine has which computes with ``backend``; several GPUs of it count together."""
     gpus = [gpu for gpu in machine.gpus if gpu.backend == backend]
     if backend == "cpu":
-        return Room(machine.ram_free_bytes, RAM_HEADROOM, "free memory")
+        return Room(machine.ram_free_bytes, RAM_HEADROOM, "free in RAM")
     if backend == "metal":
         return _of_metal(machine, gpus)
     if not gpus:
-        return Room(None, GPU_HEADROOM, f"{BACKENDS.get(backend, backend)} memory")
+        return Room(None, GPU_HEADROOM, f"on {BACKENDS.get(backend, backend)} GPUs")
     own = [gpu for gpu in gpus if not gpu.unified]
     if not own:
-        return Room(
-            machine.ram_free_bytes, RAM_HEADROOM, "free memory, which the GPU shares with the processor", True
-        )
+        return Room(machine.ram_free_bytes, RAM_HEADROOM, "free in RAM, which the GPU shares", True)
     free = [gpu.free_bytes for gpu in own]
     known = [count for count in free if count is not None]
     where = "free on the GPU" if len(own) == 1 else f"free on {len(own)} GPUs together"
-    return Room(sum(known) if len(known) == len(free) else None, GPU_HEADROOM * len(own), where)
+    return Room(
+        sum(known) if len(known) == len(free) else None,
+        GPU_HEADROOM + FURTHER_GPU_HEADROOM * (len(own) - 1),
+        where,
+    )
 
 
 def _of_metal(machine: Machine, gpus: list[Gpu]) -> Room:
@@ -93,7 +97,7 @@ def _of_metal(machine: Machine, gpus: list[Gpu]) -> Room:
         return Room(None, GPU_HEADROOM, "that macOS lets the GPU use", True)
     cap = round(machine.ram_bytes * METAL_SHARE)
     note = f"How much macOS lets the GPU use is not known; {METAL_SHARE:.0%} of its memory is counted on."
-    return Room(cap, GPU_HEADROOM, f"({METAL_SHARE:.0%} of this machine's memory)", True, note)
+    return Room(cap, GPU_HEADROOM, "taken as the GPU's share of RAM", True, note)
 
 
 def fit(
@@ -243,7 +247,7 @@ class _Fitting:
             )
         if self.room.note and (notes or self.room.note.startswith("How")):
             notes.append(self.room.note)
-        return self._fit(one, verdict, self._figures(one.need, one), notes)
+        return self._fit(one, verdict, self._figures(one), notes)
 
     def _less_context(self, one: _Try) -> Iterator[str]:
         if one.context < self.contexts[0]:
@@ -253,9 +257,9 @@ class _Fitting:
             )
 
     def _no(self, one: _Try) -> Fit:
-        says = self._figures(one.need, one)
+        says = self._figures(one, short=True)
         if not self.on_processor and not self.room.shared and self.settings.ngl.value is None:
-            says += f" With fewer layers there, the rest is too much for {_gib(self.machine.ram_free_bytes)} GiB free RAM."
+            says += f" RAM ({_gib(self.machine.ram_free_bytes)} GiB free) does not hold the rest either."
         notes = [f"It does not fit: {says[0].lower()}{says[1:]}"]
         if self.room.note:
             notes.append(self.room.note)
@@ -265,7 +269,7 @@ class _Fitting:
         if need is None:
             says = "How much memory it needs is not known: its header does not tell all sizes."
         else:
-            says = f"Needs {_gib(need.total)} GiB ({_parts(need)}); how much {self.room.where} there is, is not known."
+            says = f"Needs {_gib(need.total)} GiB ({_parts(need)}); how many GiB there are {self.room.where} is not known."
         one = _Try(self.contexts[0], layers, need or Need(0, 0, 0, 0), fits=True)
         return replace(self._fit(one, "unknown", says, []), need=need, room=self.room.usable)
 
@@ -299,6 +303,8 @@ class _Fitting:
             return f"as many of the {self.target.layers} layers as fit on the GPU"
         if verdict == "gpu" or (verdict == "ram" and not self.on_processor):
             return "all layers on the GPU: they fit"
+        if verdict == "no" and not self.on_processor:
+            return "all layers on the GPU, although they do not fit"
         return "all layers on the GPU; without a GPU the engine uses the processor"
 
     def _place(self) -> str:
@@ -307,13 +313,19 @@ class _Fitting:
     def _in_ram(self, one: _Try) -> int:
         return self._split(one.need, one.layers)[1]
 
-    def _figures(self, need: Need, one: _Try) -> str:
-        on_gpu, in_ram = self._split(need, one.layers)
-        here = need.total if self.on_processor else on_gpu
-        text = f"Needs {_gib(here)} GiB of {_gib(self.room.bytes)} GiB {self.room.where}"
+    def _figures(self, one: _Try, *, short: bool = False) -> str:
+        """What is needed of what; ``short``: more than may be used."""
+        on_gpu, in_ram = self._split(one.need, one.layers)
+        here, room = (one.need.total if self.on_processor else on_gpu), self.room
+        kept = f"; {_gib(room.kept)} stays free"
+        if short and here > (room.usable or 0):
+            text = f"Needs {_gib(here)} GiB, but of {_gib(room.bytes)} GiB {room.where} only {_gib(room.usable)} may be used"
+            kept = ""
+        else:
+            text = f"Needs {_gib(here)} GiB of {_gib(room.bytes)} GiB {room.where}"
         if in_ram and not self.on_processor:
-            text += f" and {_gib(in_ram)} GiB of {_gib(self.machine.ram_free_bytes)} GiB free memory"
-        return f"{text} ({_parts(need)}; {_gib(self.room.kept)} stays free)."
+            text += f" and {_gib(in_ram)} GiB of {_gib(self.machine.ram_free_bytes)} GiB free in RAM"
+        return f"{text} ({_parts(one.need)}{kept})."
 
 
 def _parts(need: Need) -> str:

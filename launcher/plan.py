@@ -206,5 +206,5 @@ def _fit(settings: Settings, machine: Machine, resolved: Resolved, batch: int, *
 
 
 def _unsaid(notices: tuple[str, ...], found: Fit) -> Iterator[str]:
-    """The choice's notices without those that the fit says anew."""
-    yield from (notice for notice in notices if found.says not in notice)
+    """The choice's notices without the one whose figures the fit says itself."""
+    yield from (notice for notice in notices if not (found.notes and notice.endswith(found.says)))

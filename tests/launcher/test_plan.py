@@ -8,10 +8,13 @@ import pytest
 
 from launcher.errors import PlanRefused
 from launcher.hardware.model import Machine
+from launcher.methods import PLAIN, Method
 from launcher.plan import LaunchPlan, make_plan
-from launcher.resolved import Resolved
+from launcher.report import plan_json
+from launcher.resolved import Device, Resolved
 from launcher.settings import resolve
 from tests.plans import DRAFTER, ENGINE, MACHINE, TARGET, resolved
+from tests.trios import DSPARK_27B, GIB, TERNARY_27B, card, machine
 
 
 def plan(env: dict[str, str], parts: Resolved | None = None, machine: Machine = MACHINE) -> LaunchPlan:
@@ -156,3 +159,88 @@ def test_practice_leaves_a_core_to_the_page_where_there_are_two(
 def test_prompts_are_read_in_small_steps_on_the_processor(kind: str, system: str, batch: str | None) -> None:
     made = plan({}, resolved(engine=replace(ENGINE, kind=kind)), replace(MACHINE, system=system))
     assert value(made, "-b") == batch
+
+
+LEGACY = replace(ENGINE, kind="fetched", line="prism-legacy", backend="cuda")
+TRIO = resolved(engine=LEGACY, target=TERNARY_27B, drafter=DSPARK_27B)
+
+
+@pytest.mark.case("A-08")
+def test_memory_is_judged_before_the_start_and_its_outcome_is_in_the_command_line() -> None:
+    roomy, small, less = (plan(ON, TRIO, machine(32, card(gib))) for gib in (16, 8, 11))
+    assert [value(roomy, flag) for flag in ("-c", "-ngl", "-ngld")] == ["16384", "999", "999"]
+    assert [value(small, flag) for flag in ("-c", "-ngl", "-ngld")] == ["4096", "36", "36"]
+    assert [value(less, flag) for flag in ("-c", "-ngl")] == ["4096", "999"]
+    assert any("4096 tokens instead of 16384" in warning for warning in less.warnings)
+    assert any(reason == "as much as fits into the GPU's memory" for _, reason in _parts(less))
+    assert small.fit is not None
+    assert small.fit.verdict == "partly"
+
+
+def _parts(made: LaunchPlan) -> list[tuple[str, str]]:
+    return [(reason.part, reason.why) for reason in made.reasons]
+
+
+def test_without_speculation_the_drafter_takes_no_memory() -> None:
+    assert value(plan({}, TRIO, machine(32, card(11))), "-c") == "16384"
+
+
+def test_both_sides_of_a_comparison_have_the_same_context() -> None:
+    where, chosen = machine(32, card(11)), resolve({}, {})
+    sides = [make_plan(chosen, where, TRIO, method) for method in (PLAIN, Method("draft-dspark", 4))]
+    assert {(value(made, "-c"), value(made, "-ngl")) for made in sides} == {("4096", "999")}
+    alone = make_plan(chosen, where, replace(TRIO, drafter=None), PLAIN)
+    assert value(alone, "-c") == "16384", "nobody can draft, so nothing is kept for it"
+
+
+def test_the_engines_own_devices_count_more_than_the_probes() -> None:
+    two = (
+        Device("CUDA0", "a card", "cuda", 8 * GIB, 8 * GIB),
+        Device("CUDA1", "a card", "cuda", 8 * GIB, 8 * GIB),
+    )
+    for where in (machine(32), machine(32, card(8))):
+        made = plan({}, replace(TRIO, engine=replace(LEGACY, devices=two)), where)
+        assert made.fit is not None
+        assert made.fit.verdict == "gpu"
+        assert "16.0 GiB free on 2 GPUs together" in made.fit.says
+    blind = plan({}, replace(TRIO, engine=replace(LEGACY, devices=())), machine(32, card(24)))
+    assert blind.fit is not None
+    assert blind.fit.verdict == "ram"
+    assert value(blind, "-b") == "256"
+
+
+def test_the_reasons_and_notices_of_the_choice_are_part_of_the_plan() -> None:
+    chosen = replace(TRIO, reasons=(("weights", "the legacy format"), ("engine", "x")), notices=("Listen.",))
+    made = plan({}, chosen, machine(32, card(16)))
+    assert ("weights", "the legacy format") in _parts(made)
+    assert [part for part, _ in _parts(made)].count("engine") == 1
+    assert "Listen." in made.warnings
+
+
+def test_what_the_choice_said_of_the_same_figures_is_not_said_twice() -> None:
+    where = machine(32, card(8))
+    bare = plan({}, TRIO, where)
+    assert bare.fit is not None
+    said = f"It does not fit on the GPU as a whole. {bare.fit.says}"
+    assert plan({}, replace(TRIO, notices=(said,)), where).warnings == bare.warnings
+
+
+def test_free_memory_alone_makes_no_other_plan() -> None:
+    one, other = plan({}, TRIO, machine(32, card(16))), plan({}, TRIO, machine(32, card(24)))
+    assert one == other
+    assert one.fit != other.fit
+
+
+def test_memory_as_json() -> None:
+    where = machine(32, card(16))
+    made = plan(ON, TRIO, where)
+    memory = plan_json(made, where)["memory"]
+    assert isinstance(memory, dict)
+    assert (memory["verdict"], memory["layers"]) == ("gpu", 999)
+    need = memory["need"]
+    assert need["total"] == sum(need[part] for part in ("weights", "drafter", "cache", "compute"))
+    assert need["weights"] == 7_165_121_600
+    unknown = plan(
+        {}, replace(TRIO, target=replace(TRIO.target, header=replace(TERNARY_27B, layers=None))), where
+    )
+    assert plan_json(unknown, where)["memory"]["need"] is None  # type: ignore[index]
