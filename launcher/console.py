@@ -8,14 +8,16 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from launcher.errors import LauncherError
-from launcher.lifecycle import Status
+
+if TYPE_CHECKING:  # the owner of the engine is slow to load, and most commands need none
+    from launcher.lifecycle import Status
 
 
 def data(text: str, *, end: str = "\n") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ def examine(
 ) -> Report:
     """Look at everything that a start needs; starts nothing and asks no network. ``elsewhere``: ``machine`` is another
     one, so that folders, ports and files of this one say nothing about it."""
-    checks = [Check("Launcher", "ok", f"version {__version__}, Python {platform.python_version()}")]
+    checks = [Check("Launcher", "ok", f"version {__version__}, Python {sys.version.split()[0]}")]
     checks += _machine(machine)
     if not elsewhere:
         checks += [_folder(paths.data), *_ports(settings)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from launcher.choose_builds import seen_by
+from launcher.devices import backend_of
 from launcher.disk import MARGIN, free_bytes
 from launcher.expected import expected_drafter, expected_header
 from launcher.fetch_types import Offer
@@ -31,8 +33,10 @@ def make_offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine
     needed = round(sum(sizes) * MARGIN) if sizes else None
     free = free_bytes(paths.models)
     header = expected_header(trio.choice.model, trio.choice.weights)
-    drafter = expected_drafter(trio.choice.drafter) if trio.choice.drafter else None
-    found = fit(settings, machine, trio.engine.backend or "cpu", header, drafter)
+    drafts = trio.choice.drafter is not None and settings.speculative.value
+    drafter = expected_drafter(trio.choice.drafter) if trio.choice.drafter and drafts else None
+    backend = backend_of(trio.engine, machine)
+    found = fit(settings, seen_by(machine, backend), backend, header, drafter)
     offline = "BONSAI_OFFLINE is set, so nothing can be fetched." if settings.offline.value else ""
     return Offer(
         title=trio.choice.model.label,
