@@ -263,5 +263,5 @@ def _replace(old: Path, new: Path) -> None:
 def _identity(url: str) -> str:
     """Tells addresses apart without holding one: names of users and the signatures in queries stay out."""
     parts = urlsplit(url)
-    bare = f"{parts.scheme}://{parts.hostname}:{parts.port}{parts.path}"
+    bare = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     return hashlib.sha256(bare.encode()).hexdigest()[:16]

@@ -145,6 +145,11 @@ class FileServer:
         with self._lock:
             self._faults[name] += faults
 
+    def forget(self, name: str) -> None:
+        """No fault waits for ``name`` any more."""
+        with self._lock:
+            self._faults[name].clear()
+
     def answer(self, request: Request) -> Reply | None:
         """What is served for ``request``; None: 404. For servers with routes of their own to override."""
         content = self.files.get(request.name)
