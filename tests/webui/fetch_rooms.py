@@ -59,7 +59,7 @@ OFFER = Offer(
     ),
     notices=(),
     offers=("Bonsai 27B (1 bit) takes 3.8 GB instead: set BONSAI_FAMILY=bonsai.",),
-    licence="Model: Apache 2.0, by Prism ML. Engine: MIT.",
+    licence="Apache-2.0",
 )
 HERE = replace(WEIGHTS, have=WEIGHTS.total or 0, state="done", where="/data/models/x.gguf", in_place=True)
 

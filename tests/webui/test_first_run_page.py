@@ -1,67 +1,33 @@
-"""Getting a model, in a real browser: the offer, consent, progress, what can go wrong, and the line at the top."""
+"""Getting a model, in a real browser: the offer, consent, progress, and what can go wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
-from playwright.sync_api import Page as Tab
+from playwright.sync_api import expect
 
 from launcher.errors import NetworkProblem
 from tests.conftest import wait_until
-from tests.webui.conftest import Running, Visitor, answered, ask, run_page
+from tests.webui.conftest import Visitor, answered, ask
 from tests.webui.fake_lifecycle import a_plan
-from tests.webui.fetch_rooms import ENGINE, HERE, OFFER, TOTAL, WEIGHTS, Room
-from tests.webui.test_page_looks import LUMINANCE, no_sideways_scroll
-from webui.state import Row
+from tests.webui.fetch_rooms import ENGINE, HERE, OFFER, TOTAL, WEIGHTS
+from tests.webui.first_pages import Place, button, card_of, run_place, strip_of
 
 pytestmark = [pytest.mark.browser]
-
-
-@dataclass
-class Place:
-    """One page for all tests of this file, with its room as good as new for each."""
-
-    page: Running
-    room: Room
-    rows: list[Row]
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with ExitStack() as stack:
-        room, rows = Room(), list[Row]()
-        given = {"fetching": room, "look": lambda: tuple(rows)}
-        page = run_page(stack, tmp_path_factory.mktemp("first"), page=given, text="Fine.", rate=300)
-        wait_until(lambda: page.ready, 60, "the page")
-        yield Place(page, room, rows)
+        yield run_place(stack, tmp_path_factory.mktemp("first"))
 
 
 @pytest.fixture
 def place(served: Place) -> Place:
-    fresh = Room()
-    room = served.room
-    room.offered, room.problem, room.now = fresh.offered, None, fresh.now
-    room.calls.clear()
-    served.rows[:] = [Row("GPU", "an NVIDIA card, 24 GiB"), Row("Memory", "64 GiB"), Row("System", "Linux")]
-    served.page.lifecycle.plan = a_plan()
-    served.page.lifecycle.become(phase="ready", message="Ready.", plan=a_plan(), error="", remedy="")
-    return served
-
-
-def card_of(tab: Tab) -> Locator:
-    return tab.locator("#f-chat .f-card")
-
-
-def button(tab: Tab, name: str) -> Locator:
-    return card_of(tab).get_by_role("button", name=name, exact=True)
-
-
-def strip_of(tab: Tab) -> Locator:
-    return tab.locator(".f-strip")
+    return served.renew()
 
 
 def test_the_offer_says_everything_before_anybody_agrees(place: Place, visitor: Visitor) -> None:
@@ -70,7 +36,7 @@ def test_the_offer_says_everything_before_anybody_agrees(place: Place, visitor: 
     expect(card.get_by_role("heading", name="Get Ternary Bonsai 27B")).to_be_visible()
     for text in (
         "Nothing is fetched before you press the button; until it is here, the practice pair answers.",
-        "an NVIDIA card, 24 GiB",
+        "GPU: an NVIDIA card, 24 GiB",
         "The build for CUDA 12.8: the driver supports 12.9.",
         "Trained for exactly these weights",
         "Ternary-Bonsai-27B-Q2_0.gguf",
@@ -79,7 +45,7 @@ def test_the_offer_says_everything_before_anybody_agrees(place: Place, visitor: 
         "9.9 GB needed, 212 GB free.",
         OFFER.folder,
         OFFER.memory,
-        OFFER.licence,
+        f"Licence of the model: {OFFER.licence}",
         OFFER.offers[0],
     ):
         expect(card).to_contain_text(text)
@@ -143,7 +109,9 @@ def test_an_open_page_is_not_built_anew_by_progress(place: Place, visitor: Visit
     room = place.room
     tab = visitor.visit(place.page)
     button(tab, "Fetch 9.3 GB").click()
+    expect(button(tab, "Pause")).to_be_enabled()
     room.came("weights", 1_000_000_000)
+    expect(card_of(tab).locator(".f-state").nth(1)).to_contain_text("1.00 of 7.17 GB")
     tab.evaluate("window.kept = [...document.querySelectorAll('#f-chat .f-card *')]")
     for have in range(2, 6):
         room.came("weights", have * 1_000_000_000)
@@ -176,6 +144,7 @@ def test_a_failure_is_told_with_its_remedy_and_can_be_tried_again(place: Place, 
     room = place.room
     tab = visitor.visit(place.page)
     button(tab, "Fetch 9.3 GB").click()
+    expect(button(tab, "Pause")).to_be_enabled()
     room.came("weights", 2_000_000_000, state="failed")
     room.become(phase="failed", error="The connection was cut.", remedy="Check the network.")
     alert = card_of(tab).get_by_role("alert")
@@ -233,8 +202,15 @@ def test_too_small_a_disk_stops_it_and_little_memory_is_said(place: Place, visit
     expect(button(tab, "Fetch 2.2 GB")).to_be_disabled()
     for text in ("Not enough space", "Make room for 7.9 GB more", "Not all of it fits", "The driver is old.",
                  "It needs more than there is.", "of 9.3 GB; the rest is here already",
-                 "Used where it is: /data/models/x.gguf", "7.2 GB · here already"):  # fmt: skip
+                 "Used where it is /data/models/x.gguf", "7.2 GB · here already"):  # fmt: skip
         expect(card).to_contain_text(text)
+    nameless = tuple(
+        replace(it, total=None, where="/engines/x") if it.part == "engine" else it for it in OFFER.items
+    )
+    place.room.offered = replace(OFFER, items=nameless, disk_ok=False)
+    button(tab, "Look again").click()
+    expect(card).to_contain_text("3 files; the size of 1 is not known yet")
+    expect(card).to_contain_text("Goes to /engines/x")
     place.room.offered = replace(OFFER, offline="BONSAI_OFFLINE is set, so nothing can be fetched.")
     button(tab, "Look again").click()
     expect(card).to_contain_text("BONSAI_OFFLINE is set")
@@ -292,135 +268,3 @@ def test_a_page_opened_meanwhile_sees_how_it_stands(place: Place, visitor: Visit
     tab.reload()
     expect(button(tab, "Use it now")).to_be_visible(timeout=30_000)
     expect(card_of(tab).get_by_role("heading", level=2)).to_have_text("The model is ready")
-
-
-def test_a_screen_reader_hears_tenths_not_every_byte(place: Place, visitor: Visitor) -> None:
-    room = place.room
-    tab = visitor.visit(place.page)
-    tab.evaluate(
-        "() => { window.heard = []; new MutationObserver(() => window.heard.push("
-        "document.getElementById('f-say').textContent)).observe(document.getElementById('f-say'), "
-        "{ childList: true, characterData: true, subtree: true }); }"
-    )
-    button(tab, "Fetch 9.3 GB").click()
-    expect(button(tab, "Pause")).to_be_visible()
-    card = card_of(tab)
-    for share in (1, 2, 12, 13, 14, 25, 26):
-        room.came("weights", TOTAL * share // 100 + 1)
-        expect(card.locator(".f-total b")).to_have_text(f"{share} %")
-    room.done()
-    expect(tab.locator("#f-say")).to_have_text("Everything is fetched and checked.")
-    heard = [text.split(",")[0] for text in tab.evaluate("window.heard")]
-    assert heard == [
-        "Fetching",
-        "10 percent fetched",
-        "20 percent fetched",
-        "Everything is fetched and checked.",
-    ]
-    expect(tab.locator("#f-say")).to_have_attribute("aria-live", "polite")
-    unnamed = card.evaluate("it => [...it.querySelectorAll('button, progress')].filter((e) => "
-                            "!(e.getAttribute('aria-label') || e.textContent.trim())).length")  # fmt: skip
-    assert unnamed == 0
-
-
-def test_news_come_by_themselves_and_a_hidden_tab_costs_nothing(place: Place, visitor: Visitor) -> None:
-    room = place.room
-    tab = visitor.visit(place.page)
-    button(tab, "Fetch 9.3 GB").click()
-    expect(button(tab, "Pause")).to_be_visible()
-    visitor.requests.clear()
-    for have in range(1, 8):
-        room.came("weights", have * 1_000_000_000)
-    expect(card_of(tab).locator(".f-state").nth(1)).to_contain_text("7.00 of 7.17 GB")
-    assert visitor.requests == []
-    tab.evaluate(
-        "() => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => true }); "
-        "document.dispatchEvent(new Event('visibilitychange')); }"
-    )
-    before = card_of(tab).locator(".f-total").inner_text()
-    room.done()
-    # Seen again, it is up to date at once.
-    assert card_of(tab).locator(".f-total").inner_text() == before
-    assert visitor.requests == []
-    tab.evaluate("() => { delete document.hidden; document.dispatchEvent(new Event('visibilitychange')); }")
-    expect(button(tab, "Use it now")).to_be_visible()
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_and_can_be_read(place: Place, browser: Browser, width: int, scheme: str) -> None:
-    room = place.room
-    context = browser.new_context(viewport={"width": width, "height": 760}, color_scheme=scheme)  # type: ignore[arg-type]
-    errors: list[str] = []
-    tab = Visitor(context, [], errors).visit(place.page)
-    expect(button(tab, "Fetch 9.3 GB")).to_be_visible()
-    cut = """() => [...document.querySelectorAll('.f-card *, .f-strip > *')].filter((e) =>
-        e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline' &&
-        !e.matches('.f-strip-text')).map((e) => e.className || e.tagName)"""
-
-    def looked_at(*selectors: str) -> None:
-        assert no_sideways_scroll(tab)
-        assert tab.evaluate(cut) == []
-        for selector in selectors:
-            assert tab.evaluate(LUMINANCE, selector) >= 4.5, selector
-
-    looked_at(
-        ".f-head p", ".f-facts dt", ".f-facts dd > span", ".f-part h4", ".f-where", ".f-licence", ".b-primary"
-    )
-    tab.evaluate("document.querySelectorAll('.f-more').forEach((it) => { it.open = true; })")
-    looked_at(".f-pairs dd")
-    room.begin()
-    room.came("weights", 3_000_000_000)
-    expect(button(tab, "Pause")).to_be_visible()
-    looked_at(".f-total span", ".f-state", ".f-strip-text", ".f-strip-show")
-    room.came("weights", 3_000_000_000, state="failed")
-    room.become(phase="failed", error="A long sentence about it. " * 4, remedy="x" * 120)
-    expect(button(tab, "Try again")).to_be_visible()
-    looked_at(".f-alert p", ".f-alert b", "[data-state=failed] .f-state", ".f-strip-text")
-    room.done()
-    expect(button(tab, "Use it now")).to_be_visible()
-    looked_at()
-    context.close()
-    assert not errors
-
-
-def test_the_machine_tab_looks_again_until_the_hardware_is_known(place: Place, visitor: Visitor) -> None:
-    place.rows[:] = [Row("Hardware", "still looking", pending=True)]
-    tab = visitor.visit(place.page)
-    expect(card_of(tab)).to_contain_text("Hardware: still looking")
-    tab.get_by_role("tab", name="Machine").click()
-    expect(tab.locator("#b-machine")).to_contain_text("still looking")
-
-    def asked() -> int:
-        return sum(url.endswith("/bonsai/machine") for url in visitor.requests)
-
-    begun = asked()
-    place.rows[:] = [Row("Processor", "found at last")]
-    expect(tab.locator("#b-machine")).to_contain_text("found at last")
-    expect(tab.locator("#f-machine")).to_contain_text("found at last")
-    after = asked()
-    assert begun < after
-    tab.wait_for_timeout(1300)
-    assert asked() == after, "what is known is not asked for again"
-    # Elsewhere nobody asks, though it be unknown.
-    place.rows[:] = [Row("Hardware", "still looking", pending=True)]
-    tab.get_by_role("tab", name="Race").click()
-    after = asked()
-    tab.wait_for_timeout(1300)
-    assert asked() == after
-    visitor.errors.clear()  # nothing can be raced on this page, which its Race tab says
-
-
-def test_without_a_drafter_the_reason_stands_beside_the_switch(place: Place, visitor: Visitor) -> None:
-    place.page.lifecycle.become(plan=a_plan(speculative=True, drafter=False))
-    tab = visitor.visit(place.page)
-    switch = tab.locator("#b-spec")
-    expect(switch).to_be_disabled()
-    expect(switch).to_have_attribute("aria-pressed", "false")
-    reason = tab.locator("#b-spec-why")
-    expect(reason).to_have_text("Speculation is off: no drafter was given with BONSAI_DRAFTER.")
-    expect(reason).to_be_visible()
-    expect(switch).to_have_attribute("aria-describedby", "b-spec-why")
-    place.page.lifecycle.become(plan=a_plan(speculative=True))
-    expect(switch).to_be_enabled()
-    expect(reason).to_be_hidden()

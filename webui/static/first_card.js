@@ -6,7 +6,7 @@ import { itemText, offerText, percent, size, totalText } from "./first_text.js";
 const PARTS = [["engine", "Engine"], ["weights", "Weights"], ["drafter", "Drafter"]];
 // What of the machine the choice hangs on; the rest is below.
 const MAIN = /^(GPU|Processor|Memory|Hardware)/;
-const MEANT = { Memory: "Memory", Hardware: "Hardware" };
+const PATH = /^([/\\~]|[A-Za-z]:)/; // else it is an address
 
 let cards = 0;
 
@@ -116,7 +116,7 @@ export class Card {
         hindered && this.button("look", "Look again", "", waiting),
         this.chat && this.button("later", "Not now"),
       ),
-      offer.licence && el("p", { class: "f-licence" }, offer.licence),
+      offer.licence && el("p", { class: "f-licence" }, `Licence of the model: ${offer.licence}`),
       el("h3", { class: "f-sub" }, "What will run, and why"),
       this.parts(offer, offer.items, null, machine),
       ...offer.offers.map((text) => el("p", { class: "f-offers" }, text)),
@@ -131,11 +131,13 @@ export class Card {
       offer.disk_needed !== null && `${size(offer.disk_needed)} needed`,
       offer.disk_free !== null && `${size(offer.disk_free)} free`,
     ].filter(Boolean).join(", ");
-    const files = offer.items.length;
+    const files = offer.items.filter((item) => item.state !== "done").length;
+    const unknown = offer.items.filter((item) => item.state !== "done" && item.total === null).length;
+    const more = [`${files} file${files === 1 ? "" : "s"}`, unknown && offer.to_fetch !== null && `the size of ${unknown} is not known yet`].filter(Boolean).join("; ");
     return el(
       "dl",
       { class: "f-facts" },
-      fact("To fetch", null, offer.to_fetch === null ? "Size not known yet" : size(offer.to_fetch), partly ? `of ${size(all)}; the rest is here already` : `${files} file${files === 1 ? "" : "s"}`),
+      fact("To fetch", null, offer.to_fetch === null ? "Size not known yet" : size(offer.to_fetch), partly ? `of ${size(all)}; the rest is here already` : more),
       fact("Disk", offer.disk_ok, offer.disk_ok ? "Enough space" : "Not enough space", disk && sentence(disk), offer.folder),
       fact("Memory", offer.memory_ok, offer.memory_ok ? "It fits" : "Not all of it fits", offer.memory),
     );
@@ -201,7 +203,7 @@ export class Card {
     return el(
       "div",
       { class: "f-parts" },
-      main.length > 0 && el("div", { class: "f-part" }, el("h4", {}, "Found here"), el("div", { class: "f-body" }, ...main.map((row) => el("p", { class: "f-why" }, MEANT[row.name] ? `${MEANT[row.name]}: ${row.value}` : row.value)))),
+      main.length > 0 && el("div", { class: "f-part" }, el("h4", {}, "Found here"), el("div", { class: "f-body" }, ...main.map((row) => el("p", { class: "f-why" }, `${row.name}: ${row.value}`)))),
       mode === null && whys.has("model") && el("div", { class: "f-part" }, el("h4", {}, "Model"), el("div", { class: "f-body" }, el("p", { class: "f-why" }, sentence(whys.get("model"))))),
       ...rows,
     );
@@ -210,7 +212,8 @@ export class Card {
   file(item, mode) {
     const text = el("span", { class: "f-state" });
     const name = el("span", { class: "f-name" }, item.name);
-    const where = el("p", { class: "f-where" }, item.in_place ? `Used where it is: ${item.where}` : mode === null ? `From ${item.where}` : item.where);
+    const here = item.in_place ? "Used where it is" : item.state === "done" ? "Lies at" : PATH.test(item.where) ? "Goes to" : "From";
+    const where = el("p", { class: "f-where" }, `${here} ${item.where}`);
     const bar = mode !== null && mode !== "done" && !item.in_place ? el("progress", { "aria-label": `Fetched of ${item.name}` }) : null;
     const node = el("li", {}, el("div", { class: "f-figures" }, name, text), bar, (mode === null || item.in_place) && item.where && where);
     this.bars.push({ part: item.part, name: item.name, node, text, bar });
