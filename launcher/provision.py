@@ -79,9 +79,21 @@ def _of_catalog(settings: Settings, trio: Trio) -> Resolved:
         drafter=drafter,
         drafter_why=why,
         on_disk=not trio.missing,
+        to_fetch=_to_fetch(trio),
         notices=choice.notices,
         reasons=choice.why,
     )
+
+
+def _to_fetch(trio: Trio) -> tuple[str, ...]:
+    names = []
+    if trio.build is not None and not trio.engine.probed:
+        names += [asset.name for asset in trio.build.assets]
+    if trio.target is None:
+        names.append(trio.choice.weights.file.name)
+    if trio.drafter_place is not None and trio.drafter is None:
+        names.append(trio.drafter_place.name)
+    return tuple(names)
 
 
 def _practice(settings: Settings, paths: Paths) -> Resolved:

@@ -28,6 +28,7 @@ def plan_json(plan: LaunchPlan, machine: Machine) -> dict[str, object]:
             "program": list(engine.program),
             "why": engine.why,
             "probed": engine.probed,
+            "backend": engine.backend,
         },
         "target": _model_json(plan.resolved.target) | {"practice": plan.resolved.practice},
         "drafter": _model_json(plan.resolved.drafter) if drafts and plan.resolved.drafter else None,
@@ -41,6 +42,7 @@ def plan_json(plan: LaunchPlan, machine: Machine) -> dict[str, object]:
         },
         "machine": machine.to_json(),
         "on_disk": plan.resolved.on_disk,
+        "to_fetch": list(plan.resolved.to_fetch),
         "warnings": list(plan.warnings),
     }
 

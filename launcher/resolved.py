@@ -59,7 +59,8 @@ class Resolved:
 
     ``drafter`` is None when there is none; ``drafter_why`` then says why.
     ``practice`` marks the built-in pair, which is no language model; ``stands_in_for`` names the model that was
-    asked for and is not here yet. ``on_disk``: False for a plan of what would be fetched. ``reasons``: (part,
+    asked for and is not here yet. ``on_disk``: False for a plan of what would be fetched, ``to_fetch``: the names of
+    the files and archives. ``reasons``: (part,
     sentence) of the choice; ``notices``: to be said aloud.
     """
 
@@ -69,6 +70,7 @@ class Resolved:
     drafter_why: str
     practice: bool = False
     on_disk: bool = True
+    to_fetch: tuple[str, ...] = field(default=(), compare=False)
     stands_in_for: str = field(default="", compare=False)
     reasons: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     notices: tuple[str, ...] = field(default=(), compare=False)

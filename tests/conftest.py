@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Names that would change what a test sees: ours, the hub's, llama.cpp's, proxies, gradio's.
 OUTSIDE = ("BONSAI_", "HF_", "LLAMA_", "GRADIO_", "SSL_CERT_")
 OUTSIDE_NAMES = {"http_proxy", "https_proxy", "all_proxy", "no_proxy", "xdg_data_home", "xdg_state_home"}
+# Without bytecode every child process would compile the launcher and its libraries anew, for half a second.
+OUTSIDE_NAMES |= {"pythondontwritebytecode"}
 BUILT_TARGETS = (*engine_build.TARGETS, "llama-quantize")
 
 
