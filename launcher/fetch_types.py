@@ -10,7 +10,7 @@ class Item:
     """One thing to have on disk. ``part``: "weights", "drafter" or "engine". ``total`` None: not known yet.
 
     ``state``: "waiting", "running", "checking" (an older part is read again), "unpacking", "proving" (the engine
-    is run once), "done", "failed". ``in_place``: found on this machine and used where it lies. ``rate`` and
+    is run once), "done", "failed". ``in_place``: found on this machine and used where it lies. ``source``: where it comes from, for people. ``rate`` and
     ``left_s`` are None while unknown. ``note``: what is happening beyond that ("trying again in 12 s"), or empty.
     """
 
@@ -24,6 +24,7 @@ class Item:
     rate: float | None = None
     left_s: float | None = None
     note: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True)

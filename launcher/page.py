@@ -25,6 +25,9 @@ from launcher.store import Store
 from launcher.supervise import ports
 
 
+LOOKING = "still looking"
+
+
 def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browser: bool) -> None:
     """Serve the page until it is quit; the engine starts behind it and is gone when this returns.
 
@@ -58,7 +61,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
         port=port,
         version=__version__,
         settings_rows=tuple(Row(*row) for row in settings.rows()),
-        look=lambda: tuple(Row(*row) for row in machine_rows(looking)),
+        look=lambda: tuple(Row(*row, pending=row[1] == LOOKING) for row in machine_rows(looking)),
         notices=settings.notices,
         password=password,
         races=RaceRoom(RaceStore(paths.data), races.offers, races.default, races.plans, races.machine),
@@ -112,7 +115,7 @@ class _RacePlanner:
 def machine_rows(looking: Future[Machine]) -> list[tuple[str, str, str]]:
     """(name, value, source) for the Machine tab: what is known by now, without waiting."""
     if not looking.done():
-        return [("Hardware", "still looking", "open this tab again in a moment")]
+        return [("Hardware", LOOKING, "a driver may have to wake up")]
     machine = looking.result()
     remarks = machine.remarks()
     names = ["Note"] if len(remarks) == 1 else [f"Note {at}" for at in range(1, len(remarks) + 1)]

@@ -73,13 +73,15 @@ def items_of(wants: Wants, paths: Paths, shelf: Shelf) -> tuple[Item, ...]:
         size = total([asset.bytes for asset in build.assets])
         have, state = (size or 0, "done") if wants.here else (0, "waiting")
         where = str(paths.engines / engine_store.folder_name(wants.line, build))
-        items.append(Item("engine", build.assets[0].name, size, have, state, where, state == "done"))
+        source = f"release {wants.line.tag} of {wants.line.repo}"
+        items.append(
+            Item("engine", build.assets[0].name, size, have, state, where, state == "done", source=source)
+        )
     for part, file, place in wants.files:
         size = place.stat().st_size if place else file.bytes
         have, state = (size or 0, "done") if place else (0, "waiting")
-        items.append(
-            Item(part, file.name, size, have, state, str(place or shelf.place(file)), place is not None)
-        )
+        where, source = str(place or shelf.place(file)), f"repository {file.repo}"
+        items.append(Item(part, file.name, size, have, state, where, place is not None, source=source))
     return tuple(items)
 
 

@@ -213,7 +213,8 @@ export class Card {
     const text = el("span", { class: "f-state" });
     const name = el("span", { class: "f-name" }, item.name);
     const here = item.in_place ? "Used where it is" : item.state === "done" ? "Lies at" : PATH.test(item.where) ? "Goes to" : "From";
-    const where = el("p", { class: "f-where" }, `${here} ${item.where}`);
+    const from = item.source && !item.in_place ? `From the ${item.source}. ` : "";
+    const where = el("p", { class: "f-where" }, `${from}${here} ${item.where}`);
     const bar = mode !== null && mode !== "done" && !item.in_place ? el("progress", { "aria-label": `Fetched of ${item.name}` }) : null;
     const node = el("li", {}, el("div", { class: "f-figures" }, name, text), bar, (mode === null || item.in_place) && item.where && where);
     this.bars.push({ part: item.part, name: item.name, node, text, bar });

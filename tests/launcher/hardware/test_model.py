@@ -174,7 +174,7 @@ def test_rows_for_people() -> None:
 
 def test_the_page_does_not_wait_for_the_hardware() -> None:
     looking: Future[Machine] = Future()
-    assert machine_rows(looking) == [("Hardware", "still looking", "open this tab again in a moment")]
+    assert machine_rows(looking) == [("Hardware", "still looking", "a driver may have to wake up")]
     looking.set_result(replace(MACHINE, gpus=(OLD,), notes=("A word.",)))
     rows = machine_rows(looking)
     assert ("Processor", "a processor", "") in rows
