@@ -10,6 +10,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -337,6 +338,28 @@ def test_any_eight_bytes_anywhere_in_the_counts(tmp_path: Path, word: int, value
     content = bytearray(small_model())
     content[8 * word : 8 * word + 8] = value
     survives(tmp_path / "counts.gguf", bytes(content))
+
+
+WHOLE = small_model()
+
+
+@FUZZ
+@given(st.integers(0, len(WHOLE)), st.integers(0, 40), st.binary(max_size=40), st.integers(0, 1 << 20))
+def test_cuts_and_insertions_end_soon_and_in_little_memory(
+    tmp_path: Path, at: int, lost: int, added: bytes, tail: int
+) -> None:
+    """Bytes taken out or put in shift every length behind them; a sparse tail makes more of them plausible."""
+    path = tmp_path / "spliced.gguf"
+    path.write_bytes(WHOLE[:at] + added + WHOLE[at + lost :])
+    os.truncate(path, path.stat().st_size + tail)
+    tracemalloc.start()
+    try:
+        with suppress(GgufError):
+            read_header(path)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 64 << 20
 
 
 def big_vocabulary(count: int = 250_000) -> bytes:
