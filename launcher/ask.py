@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from launcher import console
+from launcher import console, ladder
 from launcher.client.events import (
     Block,
     ChatRequest,
@@ -25,10 +25,12 @@ from launcher.errors import AnswerProblem
 from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect, in_background
 from launcher.hardware.model import Machine
+from launcher.ladder import Rescue, Rung
 from launcher.lifecycle import Lease, Lifecycle
 from launcher.memory import may_keep
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan, make_plan
+from launcher.proof import prove_server
 from launcher.provision import resolve_all
 from launcher.settings import Settings
 from launcher.supervise.server import Server
@@ -93,17 +95,24 @@ def make_lifecycle(
     the first plan waits for it. ``stand_in``: the practice pair runs while the model is not here."""
     looking = machine or in_background()
 
-    def prepare(speculative: bool | None) -> LaunchPlan:
+    def prepare(speculative: bool | None, rungs: tuple[Rung, ...]) -> LaunchPlan:
         chosen = settings
         if speculative is not None and speculative != settings.speculative.value:
             chosen = settings.with_speculative(speculative, "the page's switch")
+        chosen = ladder.apply(chosen, rungs)
         resolved = resolve_all(chosen, paths, env, looking.result(), stand_in=stand_in)
-        return make_plan(chosen, looking.result(), resolved)
+        return ladder.marked(make_plan(chosen, looking.result(), resolved), rungs)
 
     def keep(loaded: LaunchPlan, wanted: LaunchPlan) -> bool:  # noqa: ARG001 -- what is loaded is in use already
         return may_keep(wanted, detect())
 
-    return Lifecycle(prepare, lambda plan: Server(plan, paths.logs, paths.run, dict(env)), keep)
+    return Lifecycle(
+        prepare,
+        lambda plan: Server(plan, paths.logs, paths.run, dict(env)),
+        keep,
+        rescue=Rescue(settings, lambda: looking.result().system, lenient=stand_in),
+        prove=prove_server,
+    )
 
 
 async def _ask(lifecycle: Lifecycle, options: AskOptions, *, as_json: bool) -> None:

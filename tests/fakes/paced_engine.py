@@ -46,6 +46,13 @@ def main(settings: str, argv: list[str]) -> None:
         if flag in argv:
             sys.stdout.write((CAPTURED / f"llama_server_b11434_{name}.txt").read_text())
             return
+    server = PacedServer(config(settings, argv), port=int(argv[argv.index("--port") + 1]))
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    asyncio.run(server.serve())
+
+
+def config(settings: str, argv: list[str]) -> PacedConfig:
+    """What to serve under this command line."""
     drafting = "--spec-type" in argv and argv[argv.index("--spec-type") + 1] != "none"
     values = json.loads(settings)[drafting]
     values["blocks"] = tuple(map(tuple, values["blocks"]))
@@ -54,6 +61,4 @@ def main(settings: str, argv: list[str]) -> None:
     if "--api-key-file" in argv:
         values["api_key"] = Path(argv[argv.index("--api-key-file") + 1]).read_text().strip()
     values["context"] = int(argv[argv.index("-c") + 1])
-    server = PacedServer(PacedConfig(**values), port=int(argv[argv.index("--port") + 1]))
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    asyncio.run(server.serve())
+    return PacedConfig(**values)

@@ -17,6 +17,7 @@ import pytest
 
 from launcher.client.events import ChatRequest, Finished, Message
 from launcher.errors import EngineDied, FolderError, LauncherError, PlanRefused
+from launcher.ladder import Rung
 from launcher.lifecycle import Lifecycle, Status, Workshop
 from launcher.plan import LaunchPlan
 from launcher.supervise.server import Server
@@ -34,7 +35,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     made: list[Lifecycle] = []
 
     def lifecycle(program: Path, *, keep: bool = True) -> Lifecycle:
-        def prepare(speculative: bool | None) -> LaunchPlan:
+        def prepare(speculative: bool | None, _: tuple[Rung, ...]) -> LaunchPlan:
             return plan_for(program, speculative=bool(speculative))
 
         def serve(plan: LaunchPlan) -> Server:
@@ -161,13 +162,14 @@ def test_asking_again_for_the_same_plan_keeps_the_engine(make: Make, engine: Pat
     assert owner.status().pid == pid
 
 
-def test_death_at_rest_is_noticed_and_the_next_message_works(make: Make, engine: Path) -> None:
+def test_death_at_rest_is_noticed_and_it_is_started_again(make: Make, engine: Path) -> None:
     owner = make(engine)
     owner.start()
     pid = ready(owner).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: owner.status().phase == "failed", 5, "the death to be noticed")
+    wait_until(lambda: owner.status().phase != "ready", 5, "the death to be noticed")
+    assert ready(owner).pid != pid, "started again in the background"
     assert isinstance(asyncio.run(answer(owner))[-1], Finished)
 
 
@@ -203,7 +205,7 @@ def test_a_fault_of_ours_while_starting_is_told_and_the_next_start_works(
 ) -> None:
     faults = [OSError("the disk went away")]
 
-    def prepare(speculative: bool | None) -> LaunchPlan:
+    def prepare(speculative: bool | None, _: tuple[Rung, ...]) -> LaunchPlan:
         if faults:
             raise faults.pop()
         return plan_for(engine, speculative=bool(speculative))
@@ -220,7 +222,7 @@ def test_a_fault_of_ours_while_starting_is_told_and_the_next_start_works(
 
 
 def test_a_drafter_that_is_refused_can_be_switched_off_again(engine: Path, tmp_path: Path) -> None:
-    def prepare(speculative: bool | None) -> LaunchPlan:
+    def prepare(speculative: bool | None, _: tuple[Rung, ...]) -> LaunchPlan:
         if speculative:
             raise PlanRefused("The drafter does not fit.")
         return plan_for(engine)
@@ -293,7 +295,7 @@ from launcher.lifecycle import Lifecycle
 from launcher.supervise.server import Server
 from tests.plans import plan_for
 folder = Path({str(tmp_path)!r})
-owner = Lifecycle(lambda s: plan_for({str(engine)!r}), lambda p: Server(p, folder, folder, dict(os.environ)))
+owner = Lifecycle(lambda s, _: plan_for({str(engine)!r}), lambda p: Server(p, folder, folder, dict(os.environ)))
 owner.start()
 while owner.status().pid is None: time.sleep(0.05)
 print(owner.status().pid, flush=True)

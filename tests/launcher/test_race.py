@@ -97,7 +97,7 @@ class Track:
         def serve(plan: LaunchPlan) -> Server:
             return Server(plan, self.folder / "logs", self.folder / "run", dict(os.environ))
 
-        self.owner = Lifecycle(lambda _: self.plan(PLAIN), serve, lambda *_: self.keep)
+        self.owner = Lifecycle(lambda *_: self.plan(PLAIN), serve, lambda *_: self.keep)
 
         async def scene() -> tuple[Race, ...]:
             assert self.owner is not None

@@ -1,0 +1,207 @@
+"""One start of an engine: attempt, diagnosis, next rung of the ladder, until it is ready or nothing is left to try."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from launcher.errors import AnswerProblem, EngineDied, EngineProblem, LauncherError, PlanRefused
+from launcher.ladder import AGAIN, Rescue, Rung, once_more, without_drafter
+from launcher.lifecycle_types import Prepare
+from launcher.plan import LaunchPlan
+from launcher.proof import Proof
+from launcher.supervise.diagnose import Diagnosis
+from launcher.supervise.server import Server
+
+LOG_LINES = 200  # that a diagnosis sees: a crash may print its whole stack after the line that tells
+FORGIVEN_AFTER_S = 60.0  # an engine that worked for so long since its restart starts with a clean slate
+MOST_STEPS = 20  # the last ones are kept
+POLL_S = 0.05
+SERVED_S = 3.0  # an answer that ended so shortly before a death was not served: it broke off
+
+Prove = Callable[[Server, Callable[[], bool]], Proof]
+
+
+@dataclass
+class Climb:
+    """What was learnt since somebody asked for an engine. ``rungs`` are in force, ``tried`` their names and those that
+    did not help; ``steps`` sentences for people; ``cause`` of the last failure."""
+
+    speculative: bool | None = None
+    rungs: tuple[Rung, ...] = ()
+    tried: frozenset[str] = frozenset()
+    steps: tuple[str, ...] = ()
+    cause: str = ""
+
+    def in_force(self) -> frozenset[str]:
+        """The names of the rungs that the running engine stands on: for another start, others may be tried again."""
+        return frozenset(rung.name for rung in self.rungs)
+
+
+class Setbacks:
+    """Pure: how often an engine that was ready has died without having worked in between. Times in seconds."""
+
+    def __init__(self) -> None:
+        self._deaths = 0
+        self._restarted = 0.0
+        self._served: float | None = None
+
+    def ready(self, now: float) -> None:
+        """It answers (again)."""
+        self._restarted, self._served = now, None
+
+    def served(self, now: float) -> None:
+        """Somebody's use of it ended."""
+        if self._served is None:
+            self._served = now
+
+    def died(self, now: float) -> int:
+        """The how-many-th death this is: 1 again once it has worked for a while and served somebody."""
+        worked = self._served is not None and now - self._served > SERVED_S
+        if worked and now - self._restarted > FORGIVEN_AFTER_S:
+            self._deaths = 0
+        self._deaths += 1
+        return self._deaths
+
+
+class Climber:
+    """Tries; belongs to the owner's thread. ``start`` makes a plan's server answer or raises LauncherError; ``latest``
+    is the server that it made last; ``hung`` tells whether one has stopped to answer; ``tell`` publishes changes of
+    the Status."""
+
+    def __init__(
+        self,
+        prepare: Prepare,
+        start: Callable[[LaunchPlan], Server],
+        latest: Callable[[], Server | None],
+        hung: Callable[[Server], bool],
+        tell: Callable[..., None],
+        rescue: Rescue,
+        prove: Prove | None,
+    ) -> None:
+        self._prepare, self._start, self._latest, self._hung = prepare, start, latest, hung
+        self._tell, self._rescue, self._prove = tell, rescue, prove
+        self._proofs: dict[str, Proof] = {}  # by the server's random name
+
+    def run(self, climb: Climb, stop: Callable[[], bool]) -> Server:
+        """The server that is ready; when ``stop`` says so, the last one as it is. Raises LauncherError when nothing
+        helped: with the diagnosis, the remedy and what was tried."""
+        plan = self._first_plan(climb)
+        while True:
+            try:
+                server = self._start(plan)
+                server.plan = self._proven(server, plan, stop)
+                return server
+            except EngineProblem as error:
+                if stop():
+                    raise
+                plan = self._rescued(climb, error, plan, self._latest())
+
+    def _first_plan(self, climb: Climb) -> LaunchPlan:
+        try:
+            return self._prepare(climb.speculative, climb.rungs)
+        except PlanRefused as refusal:
+            if not self._rescue.lenient or any("speculative" in rung.change for rung in climb.rungs):
+                raise
+            rung = without_drafter(refusal.what)
+            try:
+                plan = self._prepare(climb.speculative, (*climb.rungs, rung))
+            except LauncherError:
+                raise refusal from None  # it was not about the drafter
+            self._take(climb, rung)
+            self._step(climb, f"{refusal.what} {rung.says}")
+            return plan
+
+    def died(self, climb: Climb, count: int, error: EngineDied, server: Server) -> None:
+        """An engine that was ready died for the ``count``-th time: once more unchanged, then the ladder. Raises
+        EngineDied when it shall not be started again."""
+        if count == 1:
+            diagnosis, rung = self._judge(error, server.plan, server), once_more()
+            climb.cause = diagnosis.cause
+            climb.tried = climb.in_force() | {rung.name}
+            self._step(climb, f"{diagnosis.sentence} {rung.says}")
+        elif count == 2:
+            self._rescued(climb, error, server.plan, server)
+        else:
+            raise self._failure(climb, error, server.plan, server)
+
+    def explained(self, error: EngineDied, plan: LaunchPlan) -> EngineDied:
+        """``error`` of an engine that nobody changes, such as one that is measured, with its diagnosis."""
+        return self._failure(Climb(), error, plan, self._latest())
+
+    def _rescued(
+        self, climb: Climb, error: LauncherError, plan: LaunchPlan, server: Server | None
+    ) -> LaunchPlan:
+        """The plan of the next rung after ``plan`` failed with ``error``. Raises EngineDied when there is none."""
+        diagnosis = self._judge(error, plan, server)
+        climb.cause = diagnosis.cause
+        while rung := self._rescue.next(diagnosis, plan, climb.tried):
+            climb.tried |= {rung.name}
+            self._step(climb, f"{diagnosis.sentence} {rung.says}")
+            try:
+                changed = self._prepare(climb.speculative, (*climb.rungs, rung))
+            except LauncherError as problem:
+                self._step(climb, f"That is not possible: {problem.what}")
+                continue
+            if changed.resolved.target.path != plan.resolved.target.path:
+                self._step(climb, "That is not possible: it would need another file of this model.")
+                continue
+            self._take(climb, rung)
+            return changed
+        raise self._failure(climb, error, plan, server)
+
+    def _judge(self, error: LauncherError, plan: LaunchPlan, server: Server | None) -> Diagnosis:
+        return self._rescue.judge(error, server.log_tail(LOG_LINES) if server else "", plan)
+
+    def _failure(
+        self, climb: Climb, error: LauncherError, plan: LaunchPlan, server: Server | None
+    ) -> EngineDied:
+        """The end, for people: the diagnosis, what they can do, what was tried and where the log lies."""
+        diagnosis = self._judge(error, plan, server)
+        climb.cause = diagnosis.cause
+        vain = sorted(climb.tried - {AGAIN})
+        said = [diagnosis.remedy, *self._rescue.hints(diagnosis, plan)]
+        if vain:
+            said.append(f"Tried in vain: {', '.join(vain)}.")
+        if server and isinstance(error, EngineDied) and str(server.log_path) not in diagnosis.remedy:
+            said.append(f"The whole log is in {server.log_path}.")
+        return EngineDied(
+            diagnosis.sentence,
+            " ".join(part for part in said if part),
+            log_tail=getattr(error, "log_tail", ""),
+            returncode=getattr(error, "returncode", None),
+        )
+
+    def _take(self, climb: Climb, rung: Rung) -> None:
+        climb.rungs = (*climb.rungs, rung)
+        climb.tried |= {rung.name}
+
+    def _step(self, climb: Climb, sentence: str) -> None:
+        climb.steps = (*climb.steps, sentence)[-MOST_STEPS:]
+        self._tell(phase="starting", message=sentence, steps=climb.steps, pid=None)
+
+    def _proven(self, server: Server, plan: LaunchPlan, stop: Callable[[], bool]) -> LaunchPlan:
+        """``plan`` with what the test question brought to light. Raises EngineDied when it killed the engine."""
+        if self._prove is None or stop():
+            return plan
+        proof = self._proofs.get(server.alias)
+        if proof is None:
+            self._tell(message="Asking the engine a short question …")
+            try:
+                proof = self._prove(server, lambda: stop() or self._hung(server))
+            except AnswerProblem as problem:
+                if _ends(server):
+                    raise server.death() from problem
+                proof = Proof(problems=(f"The engine did not answer a test question: {problem.what}",))
+            if not stop():
+                self._proofs = {server.alias: proof}
+        return replace(plan, warnings=(*plan.warnings, *proof.problems))
+
+
+def _ends(server: Server) -> bool:
+    """Whether a server whose connection was cut is on its way out: writing a core dump takes a moment."""
+    end = time.monotonic() + SERVED_S
+    while server.alive and time.monotonic() < end:
+        time.sleep(POLL_S)
+    return not server.alive

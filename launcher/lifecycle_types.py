@@ -1,0 +1,88 @@
+"""What the engine's owner publishes and lends, as values."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from launcher.client.http import EngineClient
+from launcher.errors import EngineDied, LauncherError
+from launcher.ladder import Rung
+from launcher.plan import LaunchPlan
+from launcher.supervise.server import Server
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the page shows. ``phase``: preparing, starting, ready, stopping, stopped or failed.
+
+    ``message`` is a sentence for people; ``error`` and ``remedy`` are set when phase is failed, with ``cause``, a
+    diagnosis' name. ``steps``: what was tried since the last start that somebody asked for, in order, as sentences;
+    ``warnings``: what is not as it was asked for. ``busy_with`` names who holds the engine ("chat", "race", ...), or is
+    empty; ``waiting`` counts those in line behind. ``pid`` is the engine's process.
+    """
+
+    phase: str
+    message: str
+    plan: LaunchPlan | None = None
+    speculative: bool = False
+    error: str = ""
+    remedy: str = ""
+    log_path: str = ""
+    busy_with: str = ""
+    waiting: int = 0
+    pid: int | None = None
+    steps: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to use the running engine until the ``async with`` block ends."""
+
+    client: EngineClient
+    plan: LaunchPlan
+
+
+class Workshop:
+    """All engines for one borrower, who measures: any plan can be asked for until the lease ends."""
+
+    def __init__(self, ensure: Callable[[LaunchPlan], Awaitable[Lease]], loaded: Callable[[], int]) -> None:
+        self._ensure, self._loaded = ensure, loaded
+
+    async def engine(self, plan: LaunchPlan) -> Lease:
+        """The running server of ``plan``, started when it is not; others stay loaded if memory allows it.
+        Raises LauncherError when it cannot start."""
+        return await self._ensure(plan)
+
+    def loaded(self) -> int:
+        """How many engines are loaded now."""
+        return self._loaded()
+
+
+class Prepare(Protocol):
+    """Makes the plan: ``speculative`` True or False: with or without the drafter; None: as the settings say.
+    ``rungs``: what an earlier attempt has taught, to be applied. May raise LauncherError."""
+
+    def __call__(self, speculative: bool | None, rungs: tuple[Rung, ...], /) -> LaunchPlan: ...
+
+
+def for_people(error: Exception) -> LauncherError:
+    """``error`` itself if it is meant for people, else a sentence about a fault of ours, which goes to stderr."""
+    if isinstance(error, LauncherError):
+        return error
+    traceback.print_exception(error)
+    what = f"Bonsai itself failed: {type(error).__name__}: {error}"
+    return LauncherError(what, "Try again; if it stays so, report it with what the terminal shows.")
+
+
+def stood_still(server: Server) -> EngineDied:
+    """The end of an engine that lived on without answering."""
+    return EngineDied(
+        "The engine stopped answering and was ended.",
+        f"The whole log is in {server.log_path}.",
+        log_tail=server.log_tail(30),
+    )
