@@ -32,6 +32,7 @@ __all__ = ["Control", "Network", "Progress", "Remote", "fetch"]
 SNIFF_BYTES = 64  # of a body's start, looked at before anything is written
 LONGEST_BACKOFF_S = 30.0
 UNREACHED_TRIES = 3  # where no server has answered yet: without a network nobody wants to wait for six
+IPV4_TRIES = {1, 3}  # after so many failures
 
 
 class _Paused(Exception):
@@ -189,9 +190,9 @@ class _Fetch:
             if part.etag:
                 headers["If-Range"] = part.etag
         self._last_byte = time.monotonic()
-        # Every other try goes by IPv4 alone: where IPv6 leads nowhere, nothing else ends the waiting.
+        # Where IPv6 leads nowhere, nothing but the waiting ends that: some tries go by IPv4 alone.
         answer = open_answer(
-            self._remote.url, headers, self._network, self._watch, ipv4=self._failures % 2 == 1
+            self._remote.url, headers, self._network, self._watch, ipv4=self._failures in IPV4_TRIES
         )
         try:
             self._reached = True

@@ -227,8 +227,7 @@ class Part:
             os.close(self._handle)
             self._handle = -1
             _replace(self._path, self.target)
-            with suppress(FileNotFoundError):
-                self._note.unlink()
+        self._drop_notes()
         with suppress(OSError):  # not every system opens folders
             folder = os.open(self.target.parent, os.O_RDONLY)
             try:
@@ -243,9 +242,14 @@ class Part:
             os.close(self._handle)
             self._handle = -1
             if not self.kept:
-                for path in (self._path, self._note):
-                    with suppress(OSError):
-                        path.unlink()
+                with suppress(OSError):
+                    self._path.unlink()
+                self._drop_notes()
+
+    def _drop_notes(self) -> None:
+        for path in (self._note, beside(self.target, LONGEST_SUFFIX)):
+            with suppress(OSError):
+                path.unlink()
 
 
 def _replace(old: Path, new: Path) -> None:

@@ -262,7 +262,7 @@ def test_any_row_of_faults_ends_with_the_right_bytes_or_a_clear_error(
     with FileServer({NAME: data}) as server:
         rows = st.lists(st.lists(_faults(server), max_size=4), max_size=3)
 
-        @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
         @given(rows)
         def check(calls: list[list[Fault]]) -> None:
             room = Room(tmp_path_factory.mktemp("row"), server)

@@ -14,7 +14,8 @@ from launcher.errors import FetchProblem, NetworkProblem
 from launcher.fetch_net import certificates, proxy_for
 from tests.conftest import free_port
 from tests.fakes.file_server import Fault, FileServer, sha256
-from tests.launcher.fetching_samples import DATA, NAME, Room
+from tests.fakes.tunnel import Tunnel
+from tests.launcher.fetching_samples import DATA, NAME, TOKEN, Room
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
     subprocess.run(
         [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1",
+         "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1,DNS:files.example",
          "-keyout", key, "-out", cert], check=True, capture_output=True)  # fmt: skip
     return cert, key
 
@@ -145,6 +146,22 @@ def test_a_file_comes_through_the_proxy_that_the_environment_names(room: Room) -
         assert request.proxied
         assert request.host == "files.example"
         assert request.headers["proxy-authorization"].startswith("Basic ")
+
+
+@pytest.mark.case("C-05")
+def test_https_goes_through_a_tunnel_that_sees_no_token(secure: Room, tls: tuple[str, str]) -> None:
+    secure.server.fault(NAME, Fault(cut_after=300_000), Fault(stall_after=100_000))
+    with Tunnel(secure.server.port) as tunnel:
+        digest = secure.fetch(
+            url=f"https://files.example/{NAME}",
+            env={"HTTPS_PROXY": tunnel.url.replace("//", "//me:pw@"), "SSL_CERT_FILE": tls[0]},
+            headers={"Authorization": f"Bearer {TOKEN}"},
+        )
+    assert digest == sha256(DATA)
+    assert len(tunnel.heads) == 3
+    assert all(head.startswith(b"CONNECT files.example:443 ") for head in tunnel.heads)
+    assert all(b"Basic bWU6cHc=" in head and TOKEN.encode() not in head for head in tunnel.heads)
+    assert secure.server.requests[-1].headers["authorization"] == f"Bearer {TOKEN}"
 
 
 @pytest.mark.parametrize(("env", "words"), [
