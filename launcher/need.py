@@ -39,7 +39,8 @@ def estimate(
 
     ``kv4``: the target's cache in q4_0 (a drafter's stays f16); ``batch``: tokens handed over at once (-b).
     Within 10 % of what llama-server b11434 reports for the practice pair in every size (benchmarks/memory.py).
-    Weights count in full: where the processor computes, their file is mapped and may be paged out again.
+    Weights count once and in full. Where the processor computes, their file is mapped and may be paged out again,
+    also when llama.cpp has made a copy in another order (Q4_0 and the K types; not Q2_0).
     """
     per_token = kv_bytes_per_token(target, Q4_0 if kv4 else F16)
     buffers = compute_bytes(target, context, batch)
