@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from launcher.devices import backend_of
+from launcher.devices import backend_of, differences
 from launcher.errors import PlanRefused
 from launcher.fit import ALL_LAYERS, DEFAULT_CONTEXT, PROCESSOR_BATCH, Fit, fit
 from launcher.hardware.model import Gpu, Machine
@@ -115,14 +115,8 @@ def make_plan(
         add("default sampling of the 27B; a request's own values win", flag, value)
     if engine.can("--metrics"):
         add("acceptance by position in the block can be read", "--metrics")
-    warnings = [*settings.notices, *_unsaid(resolved.notices, found), *speculation.warnings, *found.notes]
-    loopback = settings.host.value in LOOPBACK
-    if loopback and engine.can("--cors-origins"):
+    if settings.host.value in LOOPBACK and engine.can("--cors-origins"):
         add("keeps other web sites from reading answers", "--cors-origins", "localhost")
-    elif loopback and not engine.can("--cors-origins"):
-        warnings.append(
-            "This engine has no --cors-origins: web pages in your browser could read its answers."
-        )
     add(f"address ({settings.host.source})", "--host", settings.host.value)
     add(f"port ({settings.port.source})", "--port", str(settings.port.value))
 
@@ -139,7 +133,7 @@ def make_plan(
         speculation_requested=settings.speculative.value if method is None else method.spec_type != "none",
         speculation_why=speculation.why,
         reasons=tuple(reasons),
-        warnings=tuple(warnings),
+        warnings=tuple(dict.fromkeys(_warnings(settings, machine, resolved, speculation, found))),
         fit=found,
     )
 
@@ -164,10 +158,11 @@ def _target_why(settings: Settings, resolved: Resolved) -> str:
         asked = (
             f"asked by {settings.model.source}"
             if settings.model.asked
-            else "the default until BONSAI_MODEL says otherwise"
+            else "while nothing else is on this machine"
         )
         return f"the practice target, {asked}; it is not a language model"
-    return f"asked by {settings.model.source}"
+    chosen = dict(resolved.reasons).get("weights")
+    return chosen or f"asked by {settings.model.source}"
 
 
 def _on_processor(resolved: Resolved, machine: Machine) -> bool:
@@ -205,6 +200,16 @@ def _fit(settings: Settings, machine: Machine, resolved: Resolved, batch: int, *
     return fit(settings, machine, backend, resolved.target.header, drafter, batch)
 
 
-def _unsaid(notices: tuple[str, ...], found: Fit) -> Iterator[str]:
-    """The choice's notices without the one whose figures the fit says itself."""
-    yield from (notice for notice in notices if not (found.notes and notice.endswith(found.says)))
+def _warnings(
+    settings: Settings, machine: Machine, resolved: Resolved, speculation: Speculation, found: Fit
+) -> Iterator[str]:
+    """What is to be said aloud of a plan, the same thing once only."""
+    if resolved.stands_in_for:
+        yield f"{resolved.stands_in_for} is not on this machine yet: the practice pair runs meanwhile."
+    yield from settings.notices
+    # The choice's notice about memory has the figures that the fit's own notes say again.
+    yield from (it for it in resolved.notices if not (found.notes and it.endswith(found.says)))
+    if not any(resolved.drafter_why in notice for notice in resolved.notices):
+        yield from speculation.warnings
+    yield from found.notes
+    yield from differences(resolved.engine, machine)

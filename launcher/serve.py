@@ -34,6 +34,8 @@ def run_server(
     plan = make_plan(settings, machine, resolve_all(settings, paths, env, machine))
     for warning in plan.warnings:
         console.warn(warning)
+    if plan.host in LOOPBACK and not plan.resolved.engine.can("--cors-origins"):
+        console.warn("This engine has no --cors-origins: web pages in your browser could read its answers.")
     argv = [*plan.argv, *extra]
     port = _port_in(extra) or plan.port
     host = _value_of(extra, "--host") or plan.host

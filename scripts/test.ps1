@@ -3,7 +3,7 @@
 # with --require-all that is a failure.
 $ErrorActionPreference = 'Stop'
 . (Join-Path $PSScriptRoot '_env.ps1')
-$venv = Initialize-Environment @('embedded', 'build', 'test')
+$venv = Initialize-Environment @('embedded', 'build', 'test', 'test-models')
 $tools = Join-Path $venv 'Scripts'
 $failed = @()
 $ErrorActionPreference = 'Continue'  # 5.1 would take redirected talk on stderr for an error

@@ -5,7 +5,7 @@
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0" 2>/dev/null || printf '%s' "$0")")" && pwd -P)
 . "$here/_env.sh"
-prepare embedded build test
+prepare embedded build test test-models
 checks=0
 "$here/check.sh" || checks=$?
 cd "$root"

@@ -16,6 +16,7 @@ import pytest
 
 from launcher.practice import expected_acceptance, known_text, known_thinking
 from tests.conftest import Bonsai, free_port, wait_until
+from tests.standins import engine_script
 
 QUICKSORT = "Implement quicksort in Python."
 
@@ -193,6 +194,15 @@ def test_serve_never_takes_another_port(
     assert second.returncode == 2
     assert f"port {port}" in second.stderr
     assert "process" in second.stderr
+
+
+@pytest.mark.system("posix")
+def test_serve_warns_where_an_engine_cannot_keep_other_web_sites_out(bonsai: Bonsai, tmp_path: Path) -> None:
+    program = tmp_path / "llama-server"
+    program.write_text(engine_script("old"))
+    program.chmod(0o755)
+    done = bonsai("serve", "--port", str(free_port()), env={"BONSAI_LLAMA_SERVER": str(program)})
+    assert "web pages in your browser could read its answers" in done.stderr
 
 
 def test_serve_opens_to_other_machines_only_when_allowed(bonsai: Bonsai) -> None:

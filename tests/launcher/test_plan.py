@@ -120,11 +120,27 @@ def test_an_engine_without_dspark_runs_plain_and_says_so() -> None:
     assert "cannot do draft-dspark" in made.warnings[0]
 
 
-def test_other_web_sites_are_kept_out_or_warned_about() -> None:
+def test_other_web_sites_are_kept_out_where_the_engine_can() -> None:
     assert value(plan({}), "--cors-origins") == "localhost"
     bare = plan({}, resolved(engine=replace(ENGINE, flags=frozenset())))
     assert "--cors-origins" not in bare.argv
-    assert any("could read its answers" in warning for warning in bare.warnings)
+
+
+def test_what_the_pair_stands_in_for_and_what_the_engine_sees_is_said_once() -> None:
+    parts = replace(
+        resolved(engine=replace(ENGINE, devices=())),
+        practice=True,
+        stands_in_for="Ternary Bonsai 27B",
+        notices=("No drafter was given with BONSAI_DRAFTER.",),
+    )
+    said = plan({}, parts).warnings
+    assert sum("Ternary Bonsai 27B is not on this machine yet" in it for it in said) == 1
+
+
+def test_a_missing_drafter_is_told_once() -> None:
+    parts = replace(resolved(drafter=None), notices=("It runs plain: no drafter was given with BONSAI_DRAFTER.",))
+    said = plan(ON, parts).warnings
+    assert sum("no drafter was given" in it for it in said) == 1
 
 
 def test_equal_plans_start_the_same_server_and_others_do_not() -> None:
