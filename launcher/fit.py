@@ -77,7 +77,8 @@ def room_of(machine: Machine, backend: str) -> Room:
         return Room(None, GPU_HEADROOM, f"on {BACKENDS.get(backend, backend)} GPUs")
     own = [gpu for gpu in gpus if not gpu.unified]
     if not own:
-        return Room(machine.ram_free_bytes, RAM_HEADROOM, "free in RAM, which the GPU shares", True)
+        where = "free memory, which the GPU shares with the processor"
+        return Room(machine.ram_free_bytes, RAM_HEADROOM, where, True)
     free = [gpu.free_bytes for gpu in own]
     known = [count for count in free if count is not None]
     where = "free on the GPU" if len(own) == 1 else f"free on {len(own)} GPUs together"
@@ -269,7 +270,7 @@ class _Fitting:
         if need is None:
             says = "How much memory it needs is not known: its header does not tell all sizes."
         else:
-            says = f"Needs {_gib(need.total)} GiB ({_parts(need)}); how many GiB there are {self.room.where} is not known."
+            says = f"Needs {_gib(need.total)} GiB ({_parts(need)}); how much memory there is for it is not known."
         one = _Try(self.contexts[0], layers, need or Need(0, 0, 0, 0), fits=True)
         return replace(self._fit(one, "unknown", says, []), need=need, room=self.room.usable)
 
