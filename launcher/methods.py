@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launcher.drafter_kinds import head_misfit, sibling_misfit
 from launcher.errors import BadInput, PlanRefused
@@ -15,6 +15,9 @@ DSPARK = "draft-dspark"
 DEFAULT_LENGTH = 3
 # Offered lengths: a sibling may draft far ahead; heads are trained for a few tokens.
 LENGTHS = {"draft-simple": (2, 3, 4, 8, 16), "draft-eagle3": (2, 3, 4, 8), "draft-mtp": (1, 2, 3)}
+DRAFT_P_MIN = "--spec-draft-p-min"
+# Where a drafter can run beside "with the target": the words that say so to llama-server.
+DRAFT_ON = {"cpu": ("-devd", "none"), "ngld0": ("-ngld", "0")}
 # Which drafter architecture an engine line does not load: the frozen Prism build has its own, and only that.
 _WRONG_ARCHITECTURE = {
     "embedded": "dspark",
@@ -26,24 +29,39 @@ _WRONG_ARCHITECTURE = {
 
 @dataclass(frozen=True)
 class Method:
-    """``spec_type`` as llama-server names it, "none" for plain decoding; ``draft_max`` is the draft length
-    in tokens, None where the engine's own default holds (n-gram types, plain)."""
+    """``spec_type`` as llama-server names it, "none" for plain decoding; several are tried in the order of a
+    comma list ("ngram-mod,draft-dspark"). ``draft_max`` is the draft length in tokens, None where the engine's own
+    default holds (n-gram types, plain). ``p_min``: a draft ends before the first token that the drafter holds less
+    probable (0 to 1; None: the engine's default, which is never). ``draft_on``: None with the target, "cpu" on no
+    device but the processor, "ngld0" with no layer in the GPU's memory.
+    """
 
     spec_type: str = "none"
     draft_max: int | None = None
+    p_min: float | None = None
+    draft_on: str | None = None
 
     @property
     def name(self) -> str:
-        """How people call it: "plain", "dspark 4", "ngram-simple", "draft-simple 3"."""
+        """How people call it: "plain", "dspark 4", "ngram-mod + dspark 4", "draft-simple 3, p-min 0.5"."""
         if self.spec_type == "none":
             return "plain"
-        short = self.spec_type if self.spec_type == "draft-simple" else self.spec_type.removeprefix("draft-")
-        return short if self.draft_max is None else f"{short} {self.draft_max}"
+        parts = [part if part == "draft-simple" else part.removeprefix("draft-") for part in self.types]
+        name = " + ".join(parts) if self.draft_max is None else f"{' + '.join(parts)} {self.draft_max}"
+        if self.p_min is not None:
+            name += f", p-min {self.p_min:g}"
+        on = {"cpu": ", draft on CPU", "ngld0": ", draft off the GPU's memory"}
+        return name + on.get(self.draft_on or "", "")
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The parts of ``spec_type``."""
+        return tuple(self.spec_type.split(","))
 
     @property
     def drafter_needed(self) -> bool:
         """Whether it drafts with a model of its own: n-gram types look the draft up in the text so far."""
-        return self.spec_type.startswith("draft-")
+        return any(part.startswith("draft-") for part in self.types)
 
 
 PLAIN = Method()
@@ -87,9 +105,21 @@ def offered(resolved: Resolved) -> tuple[Offer, ...]:
 
 def why_not(resolved: Resolved, method: Method) -> str | None:
     """What keeps the engine from running the target by ``method``, as a sentence; None when nothing does."""
-    engine, drafter, kind = resolved.engine, resolved.drafter, method.spec_type
-    if kind == "none":
+    if method.spec_type == "none":
         return None
+    if len(method.types) > 1 and resolved.engine.line == "prism-legacy":
+        return "The frozen Prism build is not known to take several types at once."
+    for kind in method.types:
+        length = method.draft_max if kind.startswith("draft-") else None
+        problem = _why_not(resolved, replace(method, spec_type=kind, draft_max=length))
+        if problem:
+            return problem
+    return _details(resolved, method)
+
+
+def _why_not(resolved: Resolved, method: Method) -> str | None:
+    """The same for a method of one type, but for its details."""
+    engine, drafter, kind = resolved.engine, resolved.drafter, method.spec_type
     if kind not in engine.spec_types:
         return f"This llama-server ({engine.version}) cannot do {kind}."
     if not method.drafter_needed or own_heads(resolved, method):
@@ -106,11 +136,43 @@ def why_not(resolved: Resolved, method: Method) -> str | None:
     return f"The drafter does not fit: {problem}" if problem else None
 
 
+def _details(resolved: Resolved, method: Method) -> str | None:
+    """What stands against ``p_min`` and ``draft_on``."""
+    if method.p_min is None and method.draft_on is None:
+        return None
+    if not method.drafter_needed:
+        return "It drafts without a model: there is no probability to ask for, and nothing to place."
+    problem = _no_p_min(resolved, method) if method.p_min is not None else None
+    return problem or (_not_there(resolved, method) if method.draft_on is not None else None)
+
+
+def _no_p_min(resolved: Resolved, method: Method) -> str | None:
+    engine, header = resolved.engine, resolved.drafter.header if resolved.drafter else None
+    if not engine.can(DRAFT_P_MIN):
+        return f"This llama-server ({engine.version}) has no {DRAFT_P_MIN}."
+    # Without that key the engine takes the head for there (b11434, common/speculative.cpp).
+    key = f"{header.architecture}.has_confidence_head" if header else ""
+    if header and DSPARK in method.types and header.metadata.get(key, True) is False:
+        return "The drafter has no confidence head, so it cannot say how sure it is of a token."
+    return None
+
+
+def _not_there(resolved: Resolved, method: Method) -> str | None:
+    words = DRAFT_ON.get(method.draft_on or "")
+    if words is None:
+        return f"{method.draft_on!r} is no place for a drafter."
+    if own_heads(resolved, method):
+        return "Its prediction heads are part of the target's file and run where the target runs."
+    if not resolved.engine.can(words[0]):
+        return f"This llama-server ({resolved.engine.version}) has no {words[0]}."
+    return None
+
+
 def own_heads(resolved: Resolved, method: Method) -> bool:
     """Whether the target's own file has the prediction heads that ``method`` drafts with."""
     header = resolved.target.header
     heads = header.metadata.get(f"{header.architecture}.nextn_predict_layers")
-    return method.spec_type == "draft-mtp" and isinstance(heads, int) and heads > 0
+    return "draft-mtp" in method.types and isinstance(heads, int) and heads > 0
 
 
 def _length(resolved: Resolved, method: Method) -> str | None:

@@ -9,7 +9,7 @@ from launcher.devices import backend_of, differences
 from launcher.errors import PlanRefused
 from launcher.fit import ALL_LAYERS, DEFAULT_CONTEXT, PROCESSOR_BATCH, Fit, fit
 from launcher.hardware.model import Gpu, Machine
-from launcher.methods import DSPARK, Method, Speculation, offered, planned
+from launcher.methods import DRAFT_ON, DRAFT_P_MIN, DSPARK, Method, Speculation, offered, planned
 from launcher.need import BATCH
 from launcher.resolved import Resolved
 from launcher.settings import Settings
@@ -140,16 +140,21 @@ def make_plan(
 
 def _drafting(speculation: Speculation, resolved: Resolved, layers: int) -> Iterator[tuple[str, ...]]:
     """The pieces of the command line that make it draft, each after its reason."""
-    spec_type, length = speculation.method.spec_type, speculation.method.draft_max
+    method = speculation.method
+    spec_type, length = method.spec_type, method.draft_max
     if speculation.with_drafter and resolved.drafter is not None:
-        dspark = spec_type == DSPARK
+        dspark = DSPARK in method.types
         why = "drafter trained for exactly this target" if dspark else "the file that drafts"
         yield why, "-md", resolved.drafter.path
     if spec_type != "none":
         yield speculation.why, "--spec-type", spec_type
     if length is not None:
         yield speculation.length_why, "--spec-draft-n-max", str(length)
-    if speculation.with_drafter:
+    if method.p_min is not None:
+        yield "a draft ends before a token that is less probable", DRAFT_P_MIN, f"{method.p_min:g}"
+    if speculation.with_drafter and method.draft_on is not None:
+        yield "the drafter stays on the processor, as was chosen", *DRAFT_ON[method.draft_on]
+    elif speculation.with_drafter:
         yield "the drafter goes where the target goes", "-ngld", str(layers)
 
 
