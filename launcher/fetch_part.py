@@ -224,6 +224,8 @@ class Part:
         """Give the part its target's name, safe on the disk first."""
         with disk_errors(self.target, self._remote.what, self.have, self.total):
             os.fsync(self._handle)
+            if os.fstat(self._handle).st_size != self.have:  # somebody else wrote into it
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
             os.close(self._handle)
             self._handle = -1
             _replace(self._path, self.target)

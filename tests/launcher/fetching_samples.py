@@ -63,13 +63,15 @@ class Room:
             headers or {},
             plain,
         )
-        return fetch(
+        digest_now = fetch(
             remote,
             self.target,
             Network(env or {}, **(QUICK | network)),
             progress or self.told.append,
             control,
         )
+        assert digest_now == sha256(self.target.read_bytes())
+        return digest_now
 
     def leave(self, count: int, **how: Any) -> None:
         """Let ``count`` bytes be here from a call that was cancelled."""

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launcher.errors import Cancelled, FetchProblem, NoSpace
+from launcher.errors import Cancelled, FetchProblem, FolderError, NoSpace
 from launcher.fetch import Control
 from launcher.fetch_lock import only_one
 from tests.conftest import ROOT, clean_environment, wait_until
@@ -290,3 +290,15 @@ def _fetch(room: Room, data: bytes, known: bool) -> str:
     room.told.clear()
     return room.fetch(data=data, stall_s=5, backoff_s=0.0) if known else room.fetch(
         data=data, digest=None, stall_s=5, backoff_s=0.0)  # fmt: skip
+
+
+def test_somebody_else_who_writes_into_the_part_spoils_no_finished_name(room: Room) -> None:
+    room.server.fault(NAME, Fault(stall_after=300_000))
+    thread, raised = background(lambda: room.fetch(stall_s=1.0))
+    wait_until(lambda: room.part.exists() and room.part.stat().st_size == 300_000, 10, "bytes")
+    os.truncate(room.part, 0)
+    with room.part.open("ab") as file:
+        file.write(bytes(SIZE + 1))
+    thread.join(20)
+    assert [type(error) for error in raised] == [FolderError]
+    assert not room.target.exists()
