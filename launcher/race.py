@@ -7,18 +7,15 @@ is A B B A; speeds are the server's own. The engines stay loaded where the works
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
 
-from launcher.client.events import ChatRequest, Message, Sampling
+from launcher.client.events import ChatRequest
 from launcher.errors import LauncherError
 from launcher.lifecycle import Lease
-from launcher.methods import Method
+from launcher.measure import Bench, Engines, Stop, StoppedError, measured_request, side_of
 from launcher.plan import LaunchPlan
 from launcher.race_record import Recorder
 from launcher.race_types import (
@@ -38,39 +35,9 @@ from launcher.race_types import (
 )
 from launcher.race_verdict import judge
 
-WARM_UP_TOKENS = 32  # enough for the prompt, the first verify blocks and whatever is built on first use
-POLL_S = 0.1  # how soon a stop is noticed
+__all__ = ["Engines", "Stop", "request_of", "run_race", "run_set", "sides_of"]
 
 OnEvent = Callable[[RaceEvent], None]
-T = TypeVar("T")
-
-
-class Engines(Protocol):
-    """What a race needs of lifecycle.Workshop."""
-
-    async def engine(self, plan: LaunchPlan) -> Lease: ...
-
-    def loaded(self) -> int: ...
-
-
-class Stop:
-    """A wish to end early, made by the page or Ctrl+C from any thread."""
-
-    def __init__(self) -> None:
-        self.between_rounds = False
-        self.at_once = False
-
-    def after_round(self) -> None:
-        """Finish the running round, then give the verdict."""
-        self.between_rounds = True
-
-    def now(self) -> None:
-        """Break off; whole rounds keep their verdict."""
-        self.between_rounds = self.at_once = True
-
-
-class _StoppedError(Exception):
-    """Stop.now was asked for."""
 
 
 async def run_race(
@@ -99,7 +66,7 @@ async def run_set(
 
 def sides_of(spec: RaceSpec) -> tuple[Side, Side]:
     """The contestants by name; two of the same method are told apart by a letter."""
-    a, b = (_side(plan) for plan in spec.plans)
+    a, b = (side_of(plan) for plan in spec.plans)
     if a.name == b.name:
         return replace(a, name=f"{a.name} (A)"), replace(b, name=f"{b.name} (B)")
     return a, b
@@ -107,27 +74,12 @@ def sides_of(spec: RaceSpec) -> tuple[Side, Side]:
 
 def request_of(spec: RaceSpec) -> ChatRequest:
     """The request that both sides get, to the letter."""
-    return ChatRequest(
-        messages=(Message("user", spec.prompt.text),),
+    return measured_request(
+        spec.prompt.text,
         max_tokens=spec.max_tokens,
-        sampling=replace(Sampling(), temperature=spec.temperature, seed=spec.seed),
+        temperature=spec.temperature,
+        seed=spec.seed,
         thinking=spec.thinks,
-        cache_prompt=False,
-    )
-
-
-def _side(plan: LaunchPlan) -> Side:
-    method, resolved = Method(plan.spec_type, plan.draft_max), plan.resolved
-    return Side(
-        name=method.name,
-        method=method,
-        argv=plan.argv,
-        engine=f"{resolved.engine.kind} {resolved.engine.version}",
-        model=resolved.target.label,
-        model_path=resolved.target.path,
-        drafter_path=resolved.drafter.path if resolved.drafter and "-md" in plan.argv else None,
-        practice=resolved.practice,
-        context=plan.context,
     )
 
 
@@ -136,9 +88,9 @@ class _Runner:
 
     def __init__(self, engines: Engines, spec: RaceSpec, on_event: OnEvent, stop: Stop) -> None:
         self._engines, self._spec, self._tell, self._stop = engines, spec, on_event, stop
+        self._bench = Bench(engines, stop)
         self._sides = sides_of(spec)
         self._request = request_of(spec)
-        self._warm: set[str | None] = set()  # random names of engines that gave their warm-up answer
         self._runs: list[Run] = []
         self._asked: set[LaunchPlan] = set()
         self._swapped = False
@@ -149,7 +101,7 @@ class _Runner:
         ended, problem = "rounds", LauncherError("")
         try:
             ended = await self._rounds()
-        except _StoppedError:
+        except StoppedError:
             ended = "stopped"
         except LauncherError as error:
             ended, problem = "failed", error
@@ -196,8 +148,8 @@ class _Runner:
             lease = await self._ready(side)
             self._tell(RunStarted(side, number))
             recorder = Recorder(side, number, time.time())
-            await self._interruptible(self._answer(lease, self._request, recorder, self._tell))
-        except _StoppedError:
+            await self._bench.answer(lease, self._request, recorder, self._tell)
+        except StoppedError:
             self._keep_broken(recorder.run())
             raise
         except LauncherError as error:
@@ -215,15 +167,11 @@ class _Runner:
     async def _ready(self, side: int) -> Lease:
         """The engine of ``side``, loaded and warm."""
         plan, name = self._spec.plans[side], self._sides[side].name
-        self._tell(Preparing(side, f"Getting {name} ready …"))
-        lease = await self._interruptible(self._engines.engine(plan))
-        alias = await lease.client.alias()  # a random name, given at each start
-        if alias not in self._warm:
+        lease, started = await self._bench.ready(
+            plan, self._request, name, lambda message: self._tell(Preparing(side, message))
+        )
+        if started:
             self._note_swap(plan)
-            self._tell(Preparing(side, f"Warming {name} up (does not count) …"))
-            request = replace(self._request, max_tokens=min(WARM_UP_TOKENS, self._request.max_tokens))
-            await self._interruptible(self._answer(lease, request, Recorder(side, 0, 0), lambda _: None))
-            self._warm.add(alias)
         self._asked.add(plan)
         return lease
 
@@ -240,25 +188,3 @@ class _Runner:
             )
         elif self._asked and started not in self._asked and self._engines.loaded() > 1:
             self._tell(Note("Both engines stay loaded; only one works at a time."))
-
-    async def _answer(self, lease: Lease, request: ChatRequest, recorder: Recorder, tell: OnEvent) -> None:
-        async with aclosing(lease.client.chat(request)) as events:
-            async for event in events:
-                told = recorder.take(event, time.perf_counter())
-                if told is not None:
-                    tell(told)
-        if recorder.failure is not None:
-            raise LauncherError(recorder.failure.what, recorder.failure.remedy)
-
-    async def _interruptible(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await ``work``; Stop.now ends it, and what it held is closed before this returns."""
-        task = asyncio.ensure_future(work)
-        try:
-            while not task.done():
-                if self._stop.at_once:
-                    raise _StoppedError
-                await asyncio.wait({task}, timeout=POLL_S)
-            return task.result()
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)

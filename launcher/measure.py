@@ -1,0 +1,143 @@
+"""What every measurement shares: engines taken in turn, warmed up, asked one thing at a time, and left when told to.
+
+Fair by construction: only one engine works at a time; each gives an answer that is thrown away first, again after
+every start; requests have the prompt cache off; speeds are the server's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from launcher.client.events import ChatRequest, Message, Sampling
+from launcher.errors import LauncherError
+from launcher.lifecycle_types import Lease
+from launcher.methods import Method
+from launcher.plan import LaunchPlan
+from launcher.race_record import Recorder
+from launcher.race_types import RaceEvent, Side
+
+WARM_UP_TOKENS = 32  # enough for the prompt, the first verify blocks and whatever is built on first use
+POLL_S = 0.1  # how soon a stop is noticed
+
+T = TypeVar("T")
+
+
+class Engines(Protocol):
+    """What a measurement needs of lifecycle.Workshop."""
+
+    async def engine(self, plan: LaunchPlan) -> Lease: ...
+
+    def loaded(self) -> int: ...
+
+
+class Stop:
+    """A wish to end early, made by the page or Ctrl+C from any thread."""
+
+    def __init__(self) -> None:
+        self.between_rounds = False
+        self.at_once = False
+
+    def after_round(self) -> None:
+        """Finish what is running (a race its round, a lab its answer), then end with what there is."""
+        self.between_rounds = True
+
+    def now(self) -> None:
+        """Break off; what was whole is kept."""
+        self.between_rounds = self.at_once = True
+
+
+class StoppedError(Exception):
+    """Stop.now was asked for."""
+
+
+class Bench:
+    """Asks engines for answers; knows which of them are warm."""
+
+    def __init__(self, engines: Engines, stop: Stop) -> None:
+        self._engines, self._stop = engines, stop
+        self._warm: set[str | None] = set()  # random names of engines that gave their warm-up answer
+
+    async def ready(
+        self, plan: LaunchPlan, request: ChatRequest, name: str, tell: Callable[[str], None]
+    ) -> tuple[Lease, bool]:
+        """The engine of ``plan``, loaded and warmed up by the beginning of ``request``, and whether it was started
+        anew. ``tell`` gets sentences with ``name`` in them. Raises LauncherError, and StoppedError when told to stop."""
+        tell(f"Getting {name} ready …")
+        lease = await self.interruptible(self._engines.engine(plan))
+        alias = await lease.client.alias()  # a random name, given at each start
+        if alias in self._warm:
+            return lease, False
+        tell(f"Warming {name} up (does not count) …")
+        short = replace(request, max_tokens=min(WARM_UP_TOKENS, request.max_tokens))
+        await self.answer(lease, short, Recorder(0, 0, 0.0))
+        self._warm.add(alias)
+        return lease, True
+
+    async def answer(
+        self,
+        lease: Lease,
+        request: ChatRequest,
+        recorder: Recorder,
+        tell: Callable[[RaceEvent], None] = lambda _: None,
+    ) -> None:
+        """One answer into ``recorder``, told as it comes. Raises LauncherError when it breaks off, StoppedError when
+        told to stop; what came before is in the recorder."""
+        await self.interruptible(self._answer(lease, request, recorder, tell))
+
+    async def _answer(
+        self, lease: Lease, request: ChatRequest, recorder: Recorder, tell: Callable[[RaceEvent], None]
+    ) -> None:
+        async with aclosing(lease.client.chat(request)) as events:
+            async for event in events:
+                told = recorder.take(event, time.perf_counter())
+                if told is not None:
+                    tell(told)
+        if recorder.failure is not None:
+            raise LauncherError(recorder.failure.what, recorder.failure.remedy)
+
+    async def interruptible(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await ``work``; Stop.now ends it, and what it held is closed before this returns."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                if self._stop.at_once:
+                    raise StoppedError
+                await asyncio.wait({task}, timeout=POLL_S)
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def measured_request(
+    text: str, *, max_tokens: int, temperature: float, seed: int, thinking: bool
+) -> ChatRequest:
+    """The request of every measurement: one user message, the prompt cache off."""
+    return ChatRequest(
+        messages=(Message("user", text),),
+        max_tokens=max_tokens,
+        sampling=replace(Sampling(), temperature=temperature, seed=seed),
+        thinking=thinking,
+        cache_prompt=False,
+    )
+
+
+def side_of(plan: LaunchPlan, method: Method | None = None) -> Side:
+    """``plan`` as it stands in records. ``method`` where more of it is known than a plan tells."""
+    method, resolved = method or Method(plan.spec_type, plan.draft_max), plan.resolved
+    return Side(
+        name=method.name,
+        method=method,
+        argv=plan.argv,
+        engine=f"{resolved.engine.kind} {resolved.engine.version}",
+        model=resolved.target.label,
+        model_path=resolved.target.path,
+        drafter_path=resolved.drafter.path if resolved.drafter and "-md" in plan.argv else None,
+        practice=resolved.practice,
+        context=plan.context,
+    )
