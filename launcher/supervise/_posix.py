@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from launcher.supervise import watched
 from launcher.supervise.watched import send
 
@@ -72,8 +74,14 @@ class Process:
         return self._popen.wait()
 
     def remains(self) -> bool:
-        """Whether anybody of its group is left, zombies that nobody reaps included."""
-        return send(self.pid, 0)
+        """Whether anybody of its group still lives. Zombies, which some containers never reap, hold nothing."""
+        return send(self.pid, 0) and any(map(self._is_member, psutil.process_iter()))
+
+    def _is_member(self, process: psutil.Process) -> bool:
+        try:
+            return os.getpgid(process.pid) == self.pid and process.status() != psutil.STATUS_ZOMBIE
+        except (psutil.Error, OSError):
+            return False
 
     def release(self) -> None:
         """Nothing of it is left: its number may be another's from now on."""

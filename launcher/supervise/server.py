@@ -208,7 +208,7 @@ class Server:
                 stranger_since = (stranger_since or now) if answer.whose else None
                 if stranger_since is not None and now - stranger_since > self._patience.stranger:
                     raise _PortLost(f"shares port {self.port} with another server ({answer.text})")
-                vital.look(log.written, answer.text)
+                vital.look(log.told, None if answer.whose else answer.text)
                 self._check_moving(vital)
                 progress(f"Loading the model … {now - vital.began:.0f} s")
 
