@@ -10,14 +10,13 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from launcher import store_files, store_format
 from launcher.errors import StoreError
-from launcher.store_errors import MissingError, is_id, told
+from launcher.json_folder import Form, JsonFolder
+from launcher.store_errors import MissingError, told
 from launcher.store_markdown import markdown
 from launcher.store_types import (
     ChatSettings,
@@ -49,28 +48,25 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "conversations"
+        self._files = JsonFolder(
+            folder / "conversations",
+            Form(
+                noun="conversation",
+                nouns="conversations",
+                read=_parse,
+                write=lambda conversation: store_format.dump_conversation(conversation).encode(),
+                summary=lambda read: ConversationSummary(read.id, read.title, read.updated, len(read.turns)),
+                order=lambda summary: (-summary.updated, summary.id),
+                broken=(store_format.MalformedError,),
+            ),
+        )
         self._settings = folder / "chat_settings.json"
         self._lock = threading.RLock()
-        self._known: dict[str, tuple[tuple[int, int], ConversationSummary]] = {}
-        self._aside: list[str] = []
 
     def list(self) -> Listing:
         """All conversations, newest first; a broken file is renamed to ``*.broken-<time>`` and reported once."""
-        with self._lock:
-            summaries, unreadable = [], []
-            for path in self._files():
-                try:
-                    summary = self._summary(path)
-                except StoreError as error:
-                    unreadable.append(f"{path.name}: {error.what}")
-                    continue
-                if summary is not None:
-                    summaries.append(summary)
-            summaries.sort(key=lambda summary: (-summary.updated, summary.id))
-            self._known = {s.id: self._known[s.id] for s in summaries}
-            aside, self._aside = tuple(self._aside), []
-            return Listing(tuple(summaries), aside, tuple(unreadable))
+        listed = self._files.list()
+        return Listing(listed.entries, listed.set_aside, listed.unreadable)
 
     def new(self, title: str = "") -> Conversation:
         """An empty conversation under a fresh random id; nothing is written before ``save``."""
@@ -79,15 +75,7 @@ class Store:
 
     def load(self, conversation_id: str) -> Conversation:
         """The whole conversation. StoreError when there is none, or its file makes no sense (it is set aside)."""
-        path = self._path(conversation_id)
-        with self._lock:
-            try:
-                return self._read(path)
-            except store_format.MalformedError as error:
-                aside = self._set_aside(path)
-                raise StoreError(
-                    f"The file of this conversation is broken: {error.what}", f"It was kept as {aside}."
-                ) from error
+        return self._files.load(conversation_id)
 
     def save(self, conversation: Conversation) -> Conversation:
         """Write it and return it with ``updated`` set to now, and a title from its first words if it had none."""
@@ -104,9 +92,7 @@ class Store:
 
     def delete(self, conversation_id: str) -> None:
         """Remove it for good; one that is gone already is no error."""
-        path = self._path(conversation_id)
-        with self._lock, told(f"The conversation {conversation_id} cannot be deleted"):
-            path.unlink(missing_ok=True)
+        self._files.delete(conversation_id)
 
     def export_markdown(self, conversation_id: str) -> str:
         """For people to read: texts as they are, thoughts folded, figures under each answer."""
@@ -138,7 +124,7 @@ class Store:
                     text = _decoded(store_files.read(self._settings))
                 return store_format.parse_settings(text)
             except store_format.MalformedError:
-                self._set_aside(self._settings)
+                self._files.set_aside(self._settings)
             except MissingError:
                 pass
             return ChatSettings()
@@ -149,56 +135,17 @@ class Store:
         with self._lock, told(f"The chat settings cannot be saved in {self._settings}"):
             store_files.write(self._settings, text.encode())
 
-    def _files(self) -> Iterator[Path]:
-        with told(f"The conversations in {self._folder} cannot be listed"):
-            found = store_files.names(self._folder, ".json") if self._folder.exists() else []
-        yield from (path for path in found if is_id(path.stem))
-
-    def _summary(self, path: Path) -> ConversationSummary | None:
-        """From memory where the file has not changed; None when it was set aside or is gone."""
-        try:
-            with told("it cannot be read"):
-                state = path.stat()
-            mark = (state.st_mtime_ns, state.st_size)
-            known = self._known.get(path.stem)
-            if known is None or known[0] != mark:
-                read = self._read(path)
-                known = (mark, ConversationSummary(read.id, read.title, read.updated, len(read.turns)))
-                self._known[path.stem] = known
-            return known[1]
-        except store_format.MalformedError:
-            self._set_aside(path)
-        except MissingError:
-            pass
-        return None
-
-    def _read(self, path: Path) -> Conversation:
-        with told(f"The conversation {path.stem} cannot be read"):
-            data = store_files.read(path)
-        return store_format.parse_conversation(_decoded(data), path.stem)
-
     def _write(self, conversation: Conversation) -> Conversation:
-        path = self._path(conversation.id)
-        text = store_format.dump_conversation(conversation)
-        with self._lock, told(f"The conversation cannot be saved in {self._folder}"):
-            store_files.write(path, text.encode())
+        self._files.save(conversation.id, conversation)
         return conversation
-
-    def _path(self, conversation_id: str) -> Path:
-        if not is_id(conversation_id):
-            raise StoreError("This is not the id of a conversation.", "Choose one from the list.")
-        return self._folder / f"{conversation_id}.json"
-
-    def _set_aside(self, path: Path) -> str:
-        name = path.name
-        with suppress(OSError):  # gone, or not ours to rename: it is left where it is
-            name = store_files.set_aside(path).name
-            self._aside.append(name)
-        return name
 
 
 def _first_words(conversation: Conversation) -> str:
     return next((title_for(turn.content) for turn in conversation.turns if turn.role == "user"), "")
+
+
+def _parse(data: bytes, conversation_id: str) -> Conversation:
+    return store_format.parse_conversation(_decoded(data), conversation_id)
 
 
 def _decoded(data: bytes) -> str:
