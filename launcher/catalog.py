@@ -29,11 +29,17 @@ class HubFile:
 class Facts:
     """What a model's header will say, as far as it is known before the file is here. Sizes in tokens or values.
 
-    ``attention_interval``: in hybrid models every n-th layer is attention.
+    ``attention_interval``: in hybrid models every n-th layer is attention; their recurrent layers keep a state of
+    ``ssm_*`` sizes. ``feed_forward``: width of the inner layer, for the compute buffers.
     """
 
     architecture: str
     layers: int | None = None
+    feed_forward: int | None = None
+    ssm_inner: int | None = None
+    ssm_state: int | None = None
+    ssm_groups: int | None = None
+    ssm_conv: int | None = None
     hidden_size: int | None = None
     context_length: int | None = None
     head_count: int | None = None

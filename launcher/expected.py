@@ -20,8 +20,16 @@ def expected_drafter(drafter: Drafter) -> GgufHeader:
 def _header(file: HubFile, facts: Facts, name: str | None) -> GgufHeader:
     arch = facts.architecture
     metadata: dict[str, object] = {"general.architecture": arch}
-    if facts.attention_interval is not None:
-        metadata[f"{arch}.full_attention_interval"] = facts.attention_interval
+    for name, value in (
+        ("full_attention_interval", facts.attention_interval),
+        ("feed_forward_length", facts.feed_forward),
+        ("ssm.inner_size", facts.ssm_inner),
+        ("ssm.state_size", facts.ssm_state),
+        ("ssm.group_count", facts.ssm_groups),
+        ("ssm.conv_kernel", facts.ssm_conv),
+    ):
+        if value is not None:
+            metadata[f"{arch}.{name}"] = value
     return GgufHeader(
         path=file.name,
         file_bytes=file.bytes or 0,

@@ -15,7 +15,7 @@ from launcher.catalog import Build, Line, Model, load, parse
 from launcher.catalog_parse import DRAFT_METHODS, NGRAM_METHODS
 from launcher.engine_probe import parse_help
 from launcher.expected import expected_drafter, expected_header
-from launcher.memory import kv_bytes_per_token
+from launcher.need import kv_bytes_per_token
 from launcher.pair import misfit
 
 CAPTURED = Path(__file__).parent.parent / "captured"
