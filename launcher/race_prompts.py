@@ -6,6 +6,8 @@ asks for some 300 tokens of one kind; the rewriting ones carry a long input that
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from launcher.errors import BadInput
 from launcher.practice_texts import REWRITE_INPUT
 from launcher.race_types import Prompt
@@ -71,6 +73,16 @@ _TEXTS: dict[str, dict[str, str]] = {
     },
 }
 
+# What the lab asks in Italian where it differs from the race: short tasks that are easy to compare elsewhere.
+_LAB_TEXTS = {
+    ("prose", "it"): "Scrivi un racconto di 300 parole su un faro abbandonato, con un finale a sorpresa.",
+    (
+        "code",
+        "it",
+    ): "Scrivi in Python una classe LRUCache con metodi get e put, complessità O(1), con docstring e un "
+    "piccolo test.",
+}
+
 
 def prompt(kind: str, language: str = "en") -> Prompt:
     """The prompt of that kind and language. Raises BadInput for one that there is not."""
@@ -87,3 +99,9 @@ def prompt(kind: str, language: str = "en") -> Prompt:
 def whole_set(language: str = "en") -> tuple[Prompt, ...]:
     """One prompt of each kind. Raises BadInput for an unknown language."""
     return tuple(prompt(kind, language) for kind in KINDS)
+
+
+def lab_prompt(kind: str, language: str = "en") -> Prompt:
+    """The lab's prompt of that kind and language. Raises BadInput for one that there is not."""
+    ours = prompt(kind, language)
+    return replace(ours, text=_LAB_TEXTS.get((ours.kind, language), ours.text))
