@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from launcher.supervise import watched
+from launcher.supervise.spawner import spawn
 from launcher.supervise.watched import send
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -88,8 +89,25 @@ class Process:
         WATCHMAN.forget(self._name)
 
 
+@contextlib.contextmanager
+def tool(argv: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """See ``system``. ``options`` are those of Popen. Raises OSError."""
+    name, pipe = next(_names), WATCHMAN.on_duty()
+    prepare = _before_exec(pipe, name)
+
+    def start() -> subprocess.Popen[Any]:
+        return subprocess.Popen(list(argv), start_new_session=True, preexec_fn=prepare, **options)  # noqa: PLW1509
+
+    try:
+        with spawn(start) as popen:
+            WATCHMAN.remember(name, popen.pid)
+            yield popen
+    finally:
+        WATCHMAN.forget(name)
+
+
 class Watchman:
-    """The process that outlives us for a moment; see ``watched``. ``on_duty`` is for the spawner's thread alone."""
+    """The process that outlives us for a moment; see ``watched``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -10,7 +10,7 @@ import ctypes
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +201,22 @@ class Process:
         if self._job:
             self._job.close()
         self._job = None
+
+
+_tools: list[Job] = []  # one for all tools, made when first needed and never closed
+
+
+@contextlib.contextmanager
+def tool(
+    argv: Sequence[str], *, system: System | None = None, **options: Any
+) -> Iterator[subprocess.Popen[Any]]:
+    """See ``system``. ``options`` are those of Popen. Raises OSError. What it starts before it is in the job, within
+    a moment, is not ended with us."""
+    system = system or System()
+    options["creationflags"] = CREATE_NO_WINDOW | options.get("creationflags", 0)
+    with system.popen(argv, **options) as popen:
+        with contextlib.suppress(OSError):
+            if not _tools:
+                _tools.append(Job(system))
+            _tools[0].take(system.handle_of(popen))
+        yield popen

@@ -6,7 +6,6 @@ import enum
 import os
 import re
 import secrets
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,12 +24,8 @@ from launcher.supervise import ports, records
 from launcher.supervise.child import Child
 from launcher.supervise.logs import EngineLog
 from launcher.supervise.spawner import spawn
+from launcher.supervise.system import Process
 from launcher.supervise.vital import Patience, Vital
-
-if sys.platform == "win32":
-    from launcher.supervise import _windows as system
-else:
-    from launcher.supervise import _posix as system
 
 POLL_S = 0.05
 ASK_S = (
@@ -163,9 +158,7 @@ class Server:
             output = self._log.pipe()
             # In a folder of ours: no file where the person happens to stand can change anything.
             child = spawn(
-                lambda: Child(
-                    system.Process(argv, cwd=self._run, env=self._env, output=output), self._child_ended
-                )
+                lambda: Child(Process(argv, cwd=self._run, env=self._env, output=output), self._child_ended)
             )
         except OSError as error:
             records.ended(self._run, self.alias, self._key_file)

@@ -18,6 +18,7 @@ import pytest
 from launcher.supervise import watched
 from launcher.supervise.server import Server
 from launcher.supervise.spawner import Spawner
+from launcher.supervise.system import tool
 from tests.conftest import ROOT, Bonsai, clean_environment, free_port, wait_until
 from tests.fakes import rogue_server
 from tests.plans import plan_for
@@ -164,6 +165,35 @@ def test_the_spawner_goes_on_after_what_cannot_be_started() -> None:
     threads = {spawner.do(threading.get_ident) for _ in range(3)}
     assert len(threads) == 1
     assert threads != {threading.get_ident()}
+
+
+TOOL = """
+import sys
+from launcher.supervise.system import tool
+code = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid, flush=True); sys.stdin.read()"
+with tool([sys.executable, "-c", code], stdin=-1) as it:
+    print(it.pid, flush=True)
+    it.wait()
+"""
+
+
+def test_a_tool_and_what_it_has_started_do_not_survive_either() -> None:
+    launcher = subprocess.Popen([sys.executable, "-c", TOOL], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert launcher.stdout is not None
+    pids = [int(launcher.stdout.readline()) for _ in range(2)]
+    assert all(map(lives, pids))
+    launcher.kill()
+    launcher.wait()
+    launcher.stdout.close()
+    wait_until(nothing_lives(pids), 5, "the tool and its child to be gone")
+
+
+def test_a_tool_is_used_as_any_other_process() -> None:
+    with tool(["sh", "-c", "cat; exit 3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        assert it.communicate("hello")[0] == "hello"
+    assert it.returncode == 3
+    with pytest.raises(FileNotFoundError), tool(["/nothing-here"]):
+        pass
 
 
 # -- the watchman by itself -----------------------------------------------------------------------------------

@@ -170,3 +170,16 @@ def test_a_packaged_apps_libraries_are_not_offered_to_engines(
     system = System(Kernel())
     end(start(system))
     assert system.kernel.named("SetDllDirectoryW") == ([("SetDllDirectoryW", None)] if frozen else [])
+
+
+def test_tools_are_in_a_job_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_windows, "_tools", [])
+    system = System(Kernel())
+    for _ in range(2):
+        with _windows.tool([sys.executable, "-c", "pass"], system=system) as it:
+            pass
+        assert it.returncode == 0
+        assert system.flags & _windows.CREATE_NO_WINDOW
+    assert len(system.kernel.named("CreateJobObjectW")) == 1
+    assert len(system.kernel.named("AssignProcessToJobObject")) == 2
+    assert not system.kernel.named("CloseHandle")

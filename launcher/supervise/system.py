@@ -1,0 +1,16 @@
+"""The one place that chooses how this system starts and ends processes.
+
+``Process``: an engine with all that it starts. ``tool(argv, **options)``: a context with a ``subprocess.Popen`` that
+leads a group of its own and, with what it starts, does not survive the launcher; it is waited for at the end.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.platform == "win32":
+    from launcher.supervise._windows import Process, tool
+else:
+    from launcher.supervise._posix import Process, tool
+
+__all__ = ["Process", "tool"]
