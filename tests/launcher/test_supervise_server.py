@@ -19,7 +19,7 @@ from launcher.errors import EngineDied, PortTaken
 from launcher.supervise import child as children
 from launcher.supervise.server import Server, State
 from launcher.supervise.vital import Patience, Vital, wait_for_memory
-from tests.conftest import clean_environment, free_port, wait_until
+from tests.conftest import Bonsai, clean_environment, free_port, wait_until
 from tests.fakes import rogue_server
 from tests.plans import plan_for
 
@@ -276,6 +276,16 @@ def test_argv_arrives_whole_and_the_folder_is_ours(tmp_path: Path) -> None:
     )
     assert Path(start["cwd"]) == here / "run"
     assert server.log_path.parent == here / "logs"
+
+
+@pytest.mark.case("D-09")
+def test_a_real_engine_loads_from_a_folder_with_foreign_letters(bonsai: Bonsai, tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="no embedded engine on this platform")
+    here = tmp_path / "tést 模型 dir"
+    env = {"BONSAI_HOME": str(here), "BONSAI_SPECULATIVE": "1", "BONSAI_ENGINE": "embedded"}
+    done = bonsai("ask", "--max-tokens", "9", "hello", env={"BONSAI_MODEL": "practice", **env})
+    assert done.returncode == 0, done.stderr
+    assert list((here / "run").iterdir()) == []
 
 
 def test_signs_of_life_are_memory_reading_log_and_answer() -> None:

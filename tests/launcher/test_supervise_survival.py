@@ -24,6 +24,7 @@ from tests.fakes import rogue_server
 from tests.plans import plan_for
 
 pytestmark = pytest.mark.system("posix")
+Launch = Callable[..., tuple[subprocess.Popen[str], list[int]]]
 LAUNCHER = """
 import os, sys, threading, time
 from dataclasses import replace
@@ -54,7 +55,7 @@ def nothing_lives(pids: list[int]) -> Callable[[], bool]:
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], list[int]]]]:
+def launch(tmp_path: Path) -> Iterator[Launch]:
     """Starts a launcher with an engine; gives it and the numbers of all that it has started."""
     made: list[subprocess.Popen[str]] = []
 
@@ -81,22 +82,17 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str]
 
 
 @pytest.mark.case("D-06")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_all_that_was_started_dies_with_the_launcher(
-    tmp_path: Path, launch: Callable[..., tuple[subprocess.Popen[str], list[int]]], how: signal.Signals
-) -> None:
+def test_all_that_was_started_dies_with_the_launcher(tmp_path: Path, launch: Launch) -> None:
     program = rogue_server.install(tmp_path / "bin", fork=2)
     launcher, pids = launch(program)
     assert all(map(lives, pids))
-    launcher.send_signal(how)
+    launcher.kill()
     launcher.wait()
     wait_until(nothing_lives(pids), 5, "everything to be gone")
 
 
 @pytest.mark.case("D-06")
-def test_a_real_server_behind_a_wrapper_script_dies_too(
-    tmp_path: Path, launch: Callable[..., tuple[subprocess.Popen[str], list[int]]]
-) -> None:
+def test_a_real_server_behind_a_wrapper_script_dies_too(tmp_path: Path, launch: Launch) -> None:
     inner = rogue_server.install(tmp_path / "bin")
     wrapper = tmp_path / "wrapper.sh"
     wrapper.write_text(f'#!/bin/sh\n"{inner}" "$@"\nexit $?\n')
@@ -109,9 +105,7 @@ def test_a_real_server_behind_a_wrapper_script_dies_too(
 
 
 @pytest.mark.system("linux")
-def test_the_engine_dies_even_without_its_watchman(
-    tmp_path: Path, launch: Callable[..., tuple[subprocess.Popen[str], list[int]]]
-) -> None:
+def test_the_engine_dies_even_without_its_watchman(tmp_path: Path, launch: Launch) -> None:
     launcher, pids = launch(rogue_server.install(tmp_path / "bin"), "kill-watchman")
     assert lives(pids[0])
     launcher.kill()
