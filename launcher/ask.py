@@ -25,6 +25,7 @@ from launcher.errors import AnswerProblem
 from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect, in_background
 from launcher.hardware.model import Machine
+from launcher.health import Patience
 from launcher.ladder import Rescue, Rung
 from launcher.lifecycle import Lease, Lifecycle
 from launcher.memory import may_keep
@@ -33,6 +34,8 @@ from launcher.plan import LaunchPlan, make_plan
 from launcher.proof import prove_server
 from launcher.provision import resolve_all
 from launcher.settings import Settings
+from launcher.settle import let_memory_return
+from launcher.supervise import records
 from launcher.supervise.server import Server
 
 
@@ -90,9 +93,12 @@ def make_lifecycle(
     machine: Future[Machine] | None = None,
     *,
     stand_in: bool = False,
+    patience: Patience | None = None,
 ) -> Lifecycle:
     """The owner of the engine that these settings ask for. ``machine``: a look at it that has begun already;
-    the first plan waits for it. ``stand_in``: the practice pair runs while the model is not here."""
+    the first plan waits for it. ``stand_in``: the practice pair runs while the model is not here, and a drafter that
+    is refused is left out. ``patience``: when a silent engine counts as hung, where not as usual."""
+    records.sweep_once(paths.run)  # what an earlier launcher left holds memory
     looking = machine or in_background()
 
     def prepare(speculative: bool | None, rungs: tuple[Rung, ...]) -> LaunchPlan:
@@ -112,6 +118,8 @@ def make_lifecycle(
         keep,
         rescue=Rescue(settings, lambda: looking.result().system, lenient=stand_in),
         prove=prove_server,
+        patience=patience or Patience(),
+        settle=lambda plan, sleep: let_memory_return(plan, detect, sleep),
     )
 
 

@@ -6,7 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from launcher.errors import AnswerProblem, EngineDied, EngineProblem, LauncherError, PlanRefused
+from launcher.errors import (
+    AnswerProblem,
+    EngineDied,
+    EngineProblem,
+    EngineUnreachable,
+    LauncherError,
+    PlanRefused,
+)
 from launcher.ladder import AGAIN, Rescue, Rung, once_more, without_drafter
 from launcher.lifecycle_types import Prepare
 from launcher.plan import LaunchPlan
@@ -14,7 +21,7 @@ from launcher.proof import Proof
 from launcher.supervise.diagnose import Diagnosis
 from launcher.supervise.server import Server
 
-LOG_LINES = 200  # that a diagnosis sees: a crash may print its whole stack after the line that tells
+LOG_LINES = 400  # that a diagnosis sees: a crash may print its whole stack after the line that tells
 FORGIVEN_AFTER_S = 60.0  # an engine that worked for so long since its restart starts with a clean slate
 MOST_STEPS = 20  # the last ones are kept
 POLL_S = 0.05
@@ -191,7 +198,7 @@ class Climber:
             try:
                 proof = self._prove(server, lambda: stop() or self._hung(server))
             except AnswerProblem as problem:
-                if _ends(server):
+                if isinstance(problem, EngineUnreachable) and _ends(server):
                     raise server.death() from problem
                 proof = Proof(problems=(f"The engine did not answer a test question: {problem.what}",))
             if not stop():

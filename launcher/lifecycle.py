@@ -43,7 +43,7 @@ class Lifecycle:
     ``prepare`` makes the plan, ``serve`` the server for a plan; both run on the owner's thread and may raise
     LauncherError. ``may_keep(loaded, wanted)`` says whether a loaded server may stay while a measurement starts another.
     ``rescue`` knows what to try when an engine fails, ``prove`` asks it a question before it is called ready (None: no
-    question), ``patience`` says when a silent one counts as hung.
+    question), ``patience`` says when a silent one counts as hung, ``settle(plan, sleep)`` waits for an ended one's memory.
     """
 
     def __init__(
@@ -55,9 +55,11 @@ class Lifecycle:
         rescue: Rescue = Rescue(),  # noqa: B008 -- a frozen value
         prove: Prove | None = None,
         patience: Patience = Patience(),  # noqa: B008
+        settle: Callable[[LaunchPlan, Callable[[float], object]], object] = lambda plan, sleep: None,  # noqa: ARG005
     ) -> None:
         self._serve = serve
         self._may_keep = may_keep
+        self._settle = settle
         self._changed = threading.Condition()
         self._status = Status("stopped", "The engine is not running.")
         self._callbacks: list[Callable[[Status], None]] = []
@@ -178,7 +180,10 @@ class Lifecycle:
         changes = {"busy_with": self._line.holder, "waiting": len(self._line), **changes}
         self._status = replace(self._status, **changes)  # type: ignore[arg-type]
         for callback in list(self._callbacks):
-            callback(self._status)
+            try:
+                callback(self._status)
+            except Exception as error:  # a listener that broke down must not take the owner with it
+                for_people(error)
 
     def _lend(self) -> None:
         self._line.lend(self._may_lend, self._lent)
@@ -201,6 +206,7 @@ class Lifecycle:
             for job in self._jobs:
                 job.future.cancel()
             self._jobs.clear()
+            self._climb.tried = self._climb.in_force()
         else:
             self._setbacks.served(time.monotonic())
         self._line.release()
@@ -310,6 +316,8 @@ class Lifecycle:
         there = self._servers.get(plan)
         if there is not None:
             return there
+        if self._latest is not None:
+            self._settle(plan, self._break_off.wait)
         asked = plan.speculation_requested
         self._tell(phase="starting", message="Starting the engine …", plan=plan, speculative=asked)
         return self._start(plan, lambda message: self._tell(message=message))
