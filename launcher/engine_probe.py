@@ -24,6 +24,7 @@ from launcher.child_env import clean_env
 from launcher.devices import parse_devices
 from launcher.errors import EngineMissing, NotAnEngine
 from launcher.resolved import Device, Engine
+from launcher.supervise.system import tool
 
 # A server's help has about 60,000 characters; more than this is not help.
 OUTPUT_LIMIT = 2_000_000
@@ -193,15 +194,12 @@ def run_tool(command: Sequence[str], *, timeout_s: float) -> ToolOutput:
 
     After ``timeout_s`` seconds, or when it never stops writing, it is killed with all its children.
     """
-    with subprocess.Popen(
-        list(command),
+    with tool(
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=clean_env(os.environ),
-        start_new_session=True,
-        # No console window flashes up under an app that has none (Windows alone knows the flag).
-        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
     ) as process:
         chunks: list[bytes] = []
         reader = threading.Thread(target=_read, args=(process.stdout, chunks), daemon=True)

@@ -17,7 +17,7 @@ def expected_drafter(drafter: Drafter) -> GgufHeader:
     return _header(drafter.file, drafter.facts, None)
 
 
-def _header(file: HubFile, facts: Facts, name: str | None) -> GgufHeader:
+def _header(file: HubFile, facts: Facts, label: str | None) -> GgufHeader:
     arch = facts.architecture
     metadata: dict[str, object] = {"general.architecture": arch}
     for name, value in (
@@ -35,7 +35,7 @@ def _header(file: HubFile, facts: Facts, name: str | None) -> GgufHeader:
         file_bytes=file.bytes or 0,
         version=3,
         architecture=arch,
-        name=name,
+        name=label,
         layers=facts.layers,
         hidden_size=facts.hidden_size,
         context_length=facts.context_length,

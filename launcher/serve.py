@@ -20,7 +20,7 @@ from launcher.paths import Paths, make_folder, write_private
 from launcher.plan import LOOPBACK, make_plan
 from launcher.provision import resolve_all
 from launcher.settings import Settings, check_host
-from launcher.supervise import ports
+from launcher.supervise import ports, records
 
 
 def run_server(
@@ -29,6 +29,7 @@ def run_server(
     """Become llama-server (on Windows: run it and pass its exit code on). ``extra`` arguments follow
     ours, so that they win. Raises PortTaken instead of moving to another port. ``agreed``: what is missing is
     fetched without asking."""
+    records.sweep(paths.run)
     machine = detect()
     ensure_here(settings, paths, env, machine, agreed=agreed)
     plan = make_plan(settings, machine, resolve_all(settings, paths, env, machine))
@@ -77,6 +78,7 @@ def _new_key(folder: Path) -> Path:
     key = secrets.token_urlsafe(24)
     path = make_folder(folder) / "serve.key"
     write_private(path, key)
+    records.before_exec(folder, path)
     console.warn("Other machines can connect. HTTP is not encrypted: use it in a network that you trust.")
     console.say(f"API key (shown once): {key}")
     return path

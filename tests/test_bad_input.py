@@ -38,7 +38,7 @@ def pair_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"BONSAI_CTX": "99999999"}, ["BONSAI_CTX", "99999999", "32768"]),
         ({"BONSAI_MODEL": "/no/such/model.gguf"}, ["/no/such/model.gguf"]),
         ({"BONSAI_LLAMA_SERVER": "/no/such/server"}, ["/no/such/server"]),
-        ({"BONSAI_MODEL": "27B"}, ["27B", "practice"]),
+        ({"BONSAI_MODEL": "28B"}, ["28B", "27B", "practice"]),
         ({"BONSAI_ENGINE": "mainline"}, ["mainline", "bonsai engines build"]),
         ({"BONSAI_HOST": "0.0.0.0"}, ["0.0.0.0", "BONSAI_ALLOW_REMOTE"]),
         ({"BONSAI_SPECULATIVE": "1", "BONSAI_SPEC_NMAX": "9"}, ["BONSAI_SPEC_NMAX", "9", "4"]),

@@ -24,6 +24,7 @@ PURE = {
     "launcher/client/figures.py", "launcher/client/refusal.py", "launcher/client/sse.py",
     "launcher/client/thinking.py", "launcher/errors.py", "launcher/hardware/model.py",
     "launcher/devices.py", "launcher/drafter_kinds.py", "launcher/fetch_types.py", "launcher/hardware/parse.py",
+    "launcher/lab_advice.py", "launcher/lab_matrix.py", "launcher/lab_stats.py", "launcher/lab_types.py",
     "launcher/memory.py", "launcher/methods.py",
     "launcher/pair.py", "launcher/plain_values.py", "launcher/race_figures.py", "launcher/race_prompts.py",
     "launcher/race_record.py", "launcher/race_stats.py", "launcher/race_types.py", "launcher/race_verdict.py",
@@ -41,7 +42,7 @@ ONLY: dict[str, set[str]] = {
     # cli reads it once; the others hand it on to a child process or to gradio, and look for nothing in it
     # but the compiler that CXX names, and the GPUs that the driver's own variables hide.
     "os.environ": {
-        "launcher/cli.py",
+        "launcher/cli_options.py",
         "launcher/compiling.py",
         "launcher/engine_probe.py",
         "launcher/hardware/detect.py",
@@ -59,7 +60,7 @@ ONLY: dict[str, set[str]] = {
         "launcher/quarantine.py",
         "launcher/serve.py",
         "launcher/supervise/_posix.py",
-        "launcher/supervise/server.py",
+        "launcher/supervise/system.py",
     },
     "platform": {"launcher/embedded.py", "launcher/engine_build.py", "launcher/hardware/*.py"},
     "subprocess": {
@@ -80,6 +81,7 @@ ONLY: dict[str, set[str]] = {
         "launcher/supervise/ports.py",
         "webui/app.py",
     },
+    "http.client": {"launcher/instance.py"},  # one question to this machine, before anything slow is loaded
     "httpx": {
         "launcher/client/http.py",
         "launcher/client/loopback.py",
@@ -99,7 +101,7 @@ ONLY: dict[str, set[str]] = {
     "gguf": {"launcher/practice.py"},
     "numpy": {"launcher/practice.py"},
     "platformdirs": {"launcher/paths.py"},
-    "typer": {"launcher/cli.py"},
+    "typer": {"launcher/cli*.py"},
     "rich": {"launcher/console.py", "launcher/transfer_view.py"},
     "gradio": {"webui/*.py"},
     "uvicorn": {"webui/app.py"},
@@ -110,7 +112,9 @@ ONLY: dict[str, set[str]] = {
 # What the page knows of the launcher: values, the client, the store, the owner of the engine, measurements.
 WEBUI_TAKES = {
     "launcher/client/events.py", "launcher/client/http.py", "launcher/errors.py", "launcher/fetch_types.py",
-    "launcher/lifecycle.py", "launcher/lab.py", "launcher/methods.py", "launcher/plan.py", "launcher/race.py",
+    "launcher/lifecycle.py", "launcher/lab.py", "launcher/lab_advice.py", "launcher/lab_export.py",
+    "launcher/lab_matrix.py", "launcher/lab_stats.py", "launcher/lab_store.py", "launcher/lab_types.py",
+    "launcher/methods.py", "launcher/plan.py", "launcher/race.py",
     "launcher/race_export.py", "launcher/race_figures.py", "launcher/race_prompts.py",
     "launcher/race_store.py", "launcher/race_types.py", "launcher/resolved.py", "launcher/store.py",
     "launcher/hardware/model.py",
