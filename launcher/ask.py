@@ -203,7 +203,12 @@ def answer_json(answer: Answer) -> dict[str, object]:
 
 def figures(answer: Answer) -> str:
     """One line of figures under an answer, for the terminal."""
-    timings = answer.timings
+    drafting = answer.plan.spec_type != "none"
+    return figure_line(answer.timings, drafting=drafting, cut=answer.finish_reason == "length")
+
+
+def figure_line(timings: Timings, *, drafting: bool, cut: bool) -> str:
+    """The same from the figures alone. ``drafting``: speculation was on; ``cut``: the limit of tokens ended it."""
     speed = "" if timings.tokens_per_second is None else f", {timings.tokens_per_second:.1f} tokens/s"
     first = (
         ""
@@ -212,9 +217,9 @@ def figures(answer: Answer) -> str:
     )
     if timings.acceptance is not None:
         drafts = f", drafter {timings.draft_n_accepted}/{timings.draft_n} accepted ({timings.acceptance:.0%})"
-    elif answer.plan.spec_type != "none":
+    elif drafting:
         drafts = ", speculation requested but not active"
     else:
         drafts = ", without speculation"
-    cut = " — cut: the limit of tokens was reached" if answer.finish_reason == "length" else ""
-    return f"{timings.predicted_tokens} tokens{speed}{first}{drafts}{cut}"
+    ending = " — cut: the limit of tokens was reached" if cut else ""
+    return f"{timings.predicted_tokens} tokens{speed}{first}{drafts}{ending}"

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
-from launcher import __version__, console
-from launcher.paths import Paths, locate, read_config
-from launcher.settings import SPECS, Settings, resolve
+from launcher import __version__, cli_measure, console
+from launcher.cli_options import Json, Start, Yes, with_settings
 
 app = typer.Typer(
     name="bonsai",
@@ -29,59 +24,10 @@ app.add_typer(engines_app, name="engines")
 models_app = typer.Typer(help="The models that are known and on disk; remove one.", rich_markup_mode=None)
 app.add_typer(models_app, name="models")
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Fetch what is missing without asking.")]
 MachineFile = Annotated[
     Path | None,
     typer.Option("--machine", help="For the machine in this file, as --json writes it.", show_default=False),
 ]
-
-
-@dataclass(frozen=True)
-class Start:
-    """What every command begins with."""
-
-    settings: Settings
-    paths: Paths
-    env: dict[str, str]
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give ``command`` a flag for every setting (from the one table in settings.py) and, as its first
-    argument, the Start made from them. A secret has no flag: argv can be read by others."""
-    specs = [spec for spec in SPECS if not spec.secret]
-
-    def run(**given: Any) -> None:
-        flags: dict[str, str | None] = {}
-        for spec in specs:
-            value = given.pop(spec.name)
-            flags[spec.name] = ("1" if value else "0") if isinstance(value, bool) else value
-        env = dict(os.environ)
-        paths = locate(flags["home"] or env.get("BONSAI_HOME") or None)
-        settings = resolve(flags, env, read_config(paths), str(paths.config_file))
-        command(Start(settings, paths, env), **given)
-
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    added = []
-    for spec in specs:
-        is_bool = isinstance(spec.default, bool)
-        option = typer.Option(
-            f"{spec.flag}/--no-{spec.flag[2:]}" if is_bool else spec.flag,
-            help=f"{spec.help} [{spec.env}]",
-            show_default=False,
-            rich_help_panel="Settings",
-        )
-        kind = bool | None if is_bool else str | None
-        added.append(
-            inspect.Parameter(
-                spec.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
-            )
-        )
-    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature([*keyword_only, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in [*keyword_only, *added]}
-    return run
 
 
 def _version(wanted: bool) -> None:
@@ -132,7 +78,9 @@ def plan(start: Start, as_json: Json = False, machine: MachineFile = None) -> No
     from launcher.provision import resolve_all
 
     found = report.given_machine(machine) if machine else detect()
-    resolved = resolve_all(start.settings, start.paths, start.env, found, expect=True)
+    resolved = resolve_all(
+        start.settings, start.paths, start.env, found, expect=True, elsewhere=machine is not None
+    )
     launch = make_plan(start.settings, found, resolved)
     if as_json:
         console.data_json(report.plan_json(launch, found))
@@ -170,71 +118,7 @@ def ask(
     run_ask(start.settings, start.paths, start.env, options, as_json=as_json, agreed=yes)
 
 
-@app.command()
-@with_settings
-def race(
-    start: Start,
-    prompt: Annotated[str | None, typer.Option(help="Your own prompt.", show_default=False)] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            help="One of ours: code (the default), prose, maths, chat, rewrite, thinking.", show_default=False
-        ),
-    ] = None,
-    language: Annotated[str, typer.Option(help="Of our prompts: en, it, de.")] = "en",
-    whole_set: Annotated[bool, typer.Option("--set", help="Race on every kind; a table by kind.")] = False,
-    rounds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=100,
-            help="Exactly so many; else until the answer is sure, at most 6.",
-            show_default=False,
-        ),
-    ] = None,
-    a: Annotated[
-        str | None, typer.Option("--a", help="First way to run it, such as plain.", show_default=False)
-    ] = None,
-    b: Annotated[
-        str | None, typer.Option("--b", help="Second way, such as dspark:2 or ngram-mod.", show_default=False)
-    ] = None,
-    max_tokens: Annotated[int, typer.Option(min=2, help="Most tokens of an answer.")] = 300,
-    temperature: Annotated[
-        float, typer.Option(min=0, max=5, help="0 always takes the likeliest token.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(help="The same on both sides.")] = 42,
-    thinking: Annotated[
-        bool | None,
-        typer.Option(help="Let the model think first (else: for kind thinking only).", show_default=False),
-    ] = None,
-    texts: Annotated[bool, typer.Option(help="Prompts and answers in JSON and Markdown.")] = True,
-    yes: Yes = False,
-    as_json: Json = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-) -> None:
-    """Measure plain against speculative decoding, fairly, on one prompt or a whole set."""
-    from launcher.race_command import run_race_command
-    from launcher.race_setup import RaceOptions
-
-    if as_json and as_markdown:
-        raise typer.BadParameter("choose --json or --markdown")
-    if prompt is not None and (whole_set or not prompt.strip()):
-        raise typer.BadParameter("the prompt is empty" if not prompt.strip() else "choose --prompt or --set")
-    options = RaceOptions(
-        prompt=prompt,
-        kind=kind,
-        language=language,
-        whole_set=whole_set,
-        rounds=rounds,
-        a=a,
-        b=b,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        seed=seed,
-        thinking=thinking,
-    )
-    form = "json" if as_json else "markdown" if as_markdown else "text"
-    run_race_command(start.settings, start.paths, start.env, options, form=form, with_texts=texts, agreed=yes)
+cli_measure.register(app)
 
 
 @app.command()

@@ -44,6 +44,8 @@ def _variants(resolved: Resolved) -> Iterator[Method]:
         if spec_type not in resolved.engine.spec_types:
             continue
         usual = Method(spec_type, usual_length(resolved, spec_type))
+        if why_not(resolved, usual):
+            continue
         yield replace(usual, spec_type=f"{MIXED_IN},{spec_type}")
         yield replace(usual, p_min=P_MIN)
         for place in DRAFT_ON:

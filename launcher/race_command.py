@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from launcher import console
 from launcher.ask import make_lifecycle
 from launcher.errors import AnswerProblem, StoreError
 from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect
+from launcher.interrupts import interrupts
 from launcher.lifecycle import Lifecycle
 from launcher.paths import Paths
 from launcher.race import Stop, run_set
@@ -65,7 +64,7 @@ def run_race_command(
         console.warn("This is the practice pair, no language model: its speeds say nothing about a real one.")
     lifecycle, stop = make_lifecycle(settings, paths, env), Stop()
     try:
-        with _interrupts(stop):
+        with interrupts(stop, "this round"):
             races = asyncio.run(_race(lifecycle, specs, _Progress(RaceStore(paths.data)), stop))
     finally:
         lifecycle.close()
@@ -147,21 +146,3 @@ def _print_race(race: Race) -> None:
         console.data(texts(race))
     for warning in race.verdict.warnings:
         console.data(f"Note: {warning}")
-
-
-@contextlib.contextmanager
-def _interrupts(stop: Stop) -> Iterator[None]:
-    """Ctrl+C asks for the end after this round; a second one for the end now."""
-
-    def interrupted(*_: object) -> None:
-        if stop.between_rounds:
-            stop.now()
-        else:
-            stop.after_round()
-            console.say("Finishing this round … Ctrl+C again breaks it off.")
-
-    before = signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

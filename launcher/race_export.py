@@ -26,7 +26,7 @@ def race_json(race: Race, *, with_texts: bool = True) -> dict[str, Any]:
     finished = [run for run in race.runs if run.finished]
     return {
         "id": race.id,
-        "created": _date(race.created),
+        "created": date(race.created),
         "prompt": _prompt(race, with_texts),
         "order": [race.sides[run.side].name for run in finished],
         "sides": [_side(race, number, finished, with_texts) for number in (0, 1)],
@@ -74,8 +74,8 @@ def card_data(race: Race, with_texts: bool = True) -> dict[str, Any]:
     characters are code points (in JavaScript: ``Array.from(text)``).
     """
     data = race_json(race, with_texts=with_texts)
-    for number, side in enumerate(data["sides"]):
-        runs = [run for run in race.runs if run.finished and run.side == number]
+    for at, side in enumerate(data["sides"]):
+        runs = [run for run in race.runs if run.finished and run.side == at]
         for entry, run in zip(side["rounds"], runs, strict=True):
             entry["marks"] = [list(mark) for mark in run.marks]
             entry["steps"] = [list(step) for step in run.steps]
@@ -103,11 +103,11 @@ def kind_cells(row: KindRow) -> tuple[str, ...]:
     """A row of the table by kind as texts: kind, both speeds, ratio, spread, word, acceptance."""
     return (
         row.kind,
-        *(_figure(rate, "{:.1f}") for rate in row.rates),
-        _figure(row.ratio, "{:.2f}x"),
+        *(number(rate, "{:.1f}") for rate in row.rates),
+        number(row.ratio, "{:.2f}x"),
         f"{row.spread[0]:.2f} to {row.spread[1]:.2f}" if row.spread else "–",
         row.word or "–",
-        _figure(row.acceptance, "{:.0%}"),
+        number(row.acceptance, "{:.0%}"),
     )
 
 
@@ -115,7 +115,7 @@ def figure_rows(a: SideFigures, b: SideFigures) -> list[tuple[str, str, str]]:
     """(what, side 0, side 1) lines for people."""
 
     def row(what: str, name: str, form: str) -> tuple[str, str, str]:
-        return what, _figure(getattr(a, name), form), _figure(getattr(b, name), form)
+        return what, number(getattr(a, name), form), number(getattr(b, name), form)
 
     return [
         row("decode speed, tokens/s", "tokens_per_second", "{:.1f}"),
@@ -143,7 +143,7 @@ def _side(race: Race, number: int, finished: Sequence[Run], with_texts: bool) ->
         "acceptance": figures.acceptance,
         "acceptance_by_position": _list(figures.acceptance_by_position),
         "tokens_per_step": figures.tokens_per_step,
-        "argv": [_file_name(word) for word in side.argv],
+        "argv": [file_name(word) for word in side.argv],
     }
 
 
@@ -164,7 +164,7 @@ def _round(run: Run, side: Side, with_texts: bool) -> dict[str, Any]:
         "acceptance_by_position": _list(acceptance_by_position(run.steps, side.method.draft_max)),
         "measured_by": timings.measured_by,
         "finish_reason": run.ended,
-        "started": _date(run.started),
+        "started": date(run.started),
         **_texts(run, with_texts),
     }
 
@@ -201,15 +201,21 @@ def _prompt(race: Race, with_texts: bool) -> dict[str, Any]:
     return {"text": prompt.text if with_texts else None, "kind": prompt.kind, "language": prompt.language}
 
 
-def _conditions(race: Race) -> dict[str, Any]:
-    side = race.sides[0]
-    drafter = next((it.drafter_path for it in race.sides if it.drafter_path), None)
+def about_side(side: Side, drafter: str | None) -> dict[str, Any]:
+    """What ``side`` ran on; ``drafter`` is the path of the drafter of whichever side has one."""
     return {
         "engine": side.engine,
         "model": side.model,
-        "files": {"target": _file_name(side.model_path), "drafter": _file_name(drafter) if drafter else None},
+        "files": {"target": file_name(side.model_path), "drafter": file_name(drafter) if drafter else None},
         "practice": side.practice,
         "context": side.context,
+    }
+
+
+def _conditions(race: Race) -> dict[str, Any]:
+    drafter = next((it.drafter_path for it in race.sides if it.drafter_path), None)
+    return {
+        **about_side(race.sides[0], drafter),
         "swapped": race.swapped,
         "request": {
             "max_tokens": race.max_tokens,
@@ -240,9 +246,9 @@ def _race_parts(race: Race, with_texts: bool) -> Iterator[str]:
         yield "\n".join(f"- {warning}" for warning in race.verdict.warnings)
     if with_texts:
         yield f"Prompt:\n\n{fenced(race.prompt.text)}"
-        for number, side in enumerate(race.sides):
-            runs = race.of(number)
-            if runs and (number == 0 or race.verdict.identical is not True):
+        for at, side in enumerate(race.sides):
+            runs = race.of(at)
+            if runs and (at == 0 or race.verdict.identical is not True):
                 yield f"Answer of {side.name}:\n\n{fenced(runs[0].whole)}"
     yield from _about(race)
 
@@ -259,13 +265,13 @@ def _about(race: Race) -> Iterator[str]:
         ("Engine", side.engine),
         ("Request", f"{limits}, no prompt cache"),
         ("Order", f"{order} (A is {side.name}), each engine warmed up first{swapped}"),
-        ("Date", _date(race.created)),
+        ("Date", date(race.created)),
         *race.machine,
     ]
     yield "\n".join(f"- {what}: {value}" for what, value in facts)
 
 
-def _file_name(word: str) -> str:
+def file_name(word: str) -> str:
     """A path without its folders; other words as they are."""
     if "/" not in word and "\\" not in word:
         return word
@@ -281,9 +287,11 @@ def _shares(shares: Sequence[float] | None) -> str:
     return " ".join([*shown[:MOST_POSITIONS], "…"] if len(shown) > MOST_POSITIONS else shown) or "–"
 
 
-def _figure(value: float | None, form: str) -> str:
+def number(value: float | None, form: str) -> str:
+    """``value`` in ``form``, a dash where there is none."""
     return "–" if value is None else form.format(value)
 
 
-def _date(seconds: float) -> str:
+def date(seconds: float) -> str:
+    """Seconds since 1970 for people, in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

@@ -85,7 +85,7 @@ def test_a_breach_is_caught(path: str, source: str, about: str) -> None:
 
 
 GOOD = {
-    "cli reads the environment": ("launcher/cli.py", "import os\nenv = dict(os.environ)"),
+    "cli reads the environment": ("launcher/cli_options.py", "import os\nenv = dict(os.environ)"),
     "cli loads the page late": ("launcher/page.py", "def f():\n    from webui.app import serve"),
     "pure rooms share values": ("launcher/plan.py", "from launcher.resolved import Resolved\nimport math"),
     "a pure room names value types": ("webui/draft.py", "from launcher.store import Turn"),

@@ -116,6 +116,13 @@ class EngineClient:
         answer = await self._ask("POST", "/v1/chat/completions/input_tokens", body)
         return count(answer.get("input_tokens")) if isinstance(answer, dict) else None
 
+    async def apply_template(self, messages: tuple[Message, ...], *, thinking: bool = True) -> str | None:
+        """The prompt that the template makes of these messages, as text; None: the engine does not tell."""
+        body = {"messages": _messages(messages), **_template_arguments(thinking)}
+        answer = await self._ask("POST", "/apply-template", body)
+        text = answer.get("prompt") if isinstance(answer, dict) else None
+        return text if isinstance(text, str) else None
+
     async def context_size(self) -> int | None:
         """Tokens that one conversation may hold (the context of one slot); None: the engine does not tell."""
         settings = (await self.props()).get("default_generation_settings")

@@ -1,0 +1,140 @@
+"""Pure: from a lab's figures to what to run for coding and for chat, in plain words, saying how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from launcher.lab_stats import all_figures
+from launcher.lab_types import Advice, CellFigures, Lab
+from launcher.methods import PLAIN, Method
+
+# Kinds of text that stand for a purpose, the first that were measured; and whether its temperature is low.
+CODING, CHAT = ("code",), ("chat", "prose")
+WORTH = 0.05  # a difference in speed that nobody would change a setting for
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A method over all texts of a purpose. ``ratio`` and ``spread`` are geometric means over the kinds: an interval of
+    the mean is taken as wide as the mean of the intervals, which is never too narrow."""
+
+    method: Method
+    ratio: float
+    spread: tuple[float, float]
+    acceptance: float | None
+    identical: bool | None
+    runs: int
+
+
+def advise(lab: Lab) -> tuple[Advice, Advice]:
+    """For a coding assistant and for a general chat. Where nothing was measured for one: plain, and not sure."""
+    figures = all_figures(lab)
+    return (
+        _advice("coding", "a coding assistant", _candidates(figures, CODING, low=True), lab),
+        _advice("chat", "a general chat", _candidates(figures, CHAT, low=False), lab),
+    )
+
+
+def _candidates(figures: Sequence[CellFigures], kinds: Sequence[str], *, low: bool) -> list[_Candidate]:
+    """The methods that were measured on every one of ``kinds`` that was measured at all, the fastest first.
+
+    Coding goes by the lowest temperature, chat by the highest.
+    """
+    known = [one for one in figures if one.cell.kind in kinds and one.spread is not None]
+    if not known:
+        return []
+    pick = min if low else max
+    temperature = pick(one.cell.temperature for one in known)
+    known = [one for one in known if one.cell.temperature == temperature]
+    present = {one.cell.kind for one in known}
+    found = []
+    for method in dict.fromkeys(one.cell.method for one in known):
+        own = [one for one in known if one.cell.method == method]
+        if {one.cell.kind for one in own} == present and method != PLAIN:
+            found.append(_candidate(method, own))
+    return sorted(found, key=lambda one: -one.ratio)
+
+
+def _candidate(method: Method, own: Sequence[CellFigures]) -> _Candidate:
+    shares = [one.acceptance for one in own if one.acceptance is not None]
+    same = [one.identical for one in own if one.identical is not None]
+    return _Candidate(
+        method,
+        _mean([one.ratio or 1.0 for one in own]),
+        (
+            _mean([one.spread[0] for one in own if one.spread]),
+            _mean([one.spread[1] for one in own if one.spread]),
+        ),
+        sum(shares) / len(shares) if shares else None,
+        all(same) if same else None,
+        min(one.runs for one in own),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def _advice(purpose: str, whom: str, candidates: Sequence[_Candidate], lab: Lab) -> Advice:
+    if not candidates:
+        nothing = f"For {whom} nothing was measured that would speak against plain decoding."
+        return Advice(purpose, PLAIN, None, None, nothing, sure=False)
+    best = candidates[0]
+    share = f"{lab.plan.confidence:.0%}"
+    if best.spread[0] <= 1:
+        return _plain(purpose, whom, candidates, share)
+    rivals = [other for other in candidates[1:] if other.spread[1] >= best.spread[0]]
+    sure = best.runs > 1 and all(rival.spread[1] <= best.ratio * (1 + WORTH) for rival in rivals)
+    text = [
+        f"For {whom} use {best.method.name}: it writes at {best.ratio:.2f} times the speed of plain decoding "
+        f"({best.spread[0]:.2f} to {best.spread[1]:.2f} at {share} confidence)."
+    ]
+    if best.acceptance is not None:
+        text.append(f"{best.acceptance:.0%} of what it drafts is accepted.")
+    if rivals:
+        text.append(f"{_names(rivals)} may be as fast: their intervals overlap with its own.")
+    text.append(_sure(sure, best))
+    return Advice(purpose, best.method, best.ratio, best.spread, " ".join(text), sure)
+
+
+def _plain(purpose: str, whom: str, candidates: Sequence[_Candidate], share: str) -> Advice:
+    best = candidates[0]
+    highest = max(candidates, key=lambda one: one.spread[1])
+    sure = highest.spread[1] <= 1 + WORTH and all(one.runs > 1 for one in candidates)
+    low, high = best.spread
+    text = [f"For {whom} use plain decoding, without speculation."]
+    if high < 1:
+        text.append(
+            f"Everything that was tried is slower; {best.method.name} comes nearest, at {best.ratio:.2f} times the "
+            f"speed of plain decoding ({low:.2f} to {high:.2f} at {share} confidence)."
+        )
+    else:
+        text.append(
+            f"Nothing that was tried is faster beyond doubt; {best.method.name} comes nearest, at {best.ratio:.2f} times "
+            f"the speed of plain decoding ({low:.2f} to {high:.2f} at {share} confidence)."
+        )
+    text.append(
+        "That is sure."
+        if sure
+        else f"That is not sure: {highest.method.name} could gain up to {highest.spread[1] - 1:.0%}; a longer lab would "
+        "tell."
+        if highest.spread[1] > 1 + WORTH
+        else "That rests on one answer each; a longer lab would make it sure."
+    )
+    return Advice(purpose, PLAIN, 1.0, (1.0, 1.0), " ".join(text), sure)
+
+
+def _sure(sure: bool, best: _Candidate) -> str:
+    if sure:
+        return "That is sure."
+    if best.runs < 2:
+        return "That rests on one answer each, so it is a first look; a longer lab would make it sure."
+    return "That it is faster than plain is sure, which of them is fastest is not; a longer lab would tell."
+
+
+def _names(candidates: Sequence[_Candidate]) -> str:
+    names = [one.method.name for one in candidates[:3]]
+    more = f" and {len(candidates) - 3} more" if len(candidates) > 3 else ""
+    return (" and ".join(names) if not more and len(names) < 3 else ", ".join(names)) + more
