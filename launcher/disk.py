@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping
@@ -22,28 +23,43 @@ def free_bytes(folder: Path) -> int | None:
 
 def existing(folder: Path) -> Path:
     """``folder``, or the nearest folder above it that is there."""
-    while not folder.exists() and folder != folder.parent:
+    while not os.path.exists(folder) and folder != folder.parent:  # noqa: PTH110 - Path's raises without a permission
         folder = folder.parent
     return folder
 
 
+def part_bytes(target: Path) -> int:
+    """Bytes of ``target`` that an unfinished fetch has left."""
+    try:
+        return target.with_name(target.name + ".part").stat().st_size
+    except OSError:
+        return 0
+
+
+def needed_bytes(target: Path, size: int) -> int:
+    """Bytes that must be free for ``target``, of ``size`` in the end: with a tenth to spare, and without what is there
+    of it already."""
+    return max(0, round(size * MARGIN) - part_bytes(target))
+
+
 def check_space(wanted: Mapping[Path, int | None]) -> None:
-    """NoSpace when the files (path to size in bytes; None: unknown) do not fit, with a tenth to spare. What is
-    there of them already in a ``.part`` counts as written."""
+    """NoSpace when the files (path to size in bytes; None: unknown) do not fit, each with a tenth to spare."""
     needed: dict[int, int] = defaultdict(int)
     place: dict[int, Path] = {}
     for path, size in wanted.items():
-        part = path.with_name(path.name + ".part")
-        have = part.stat().st_size if part.exists() else 0
-        folder = existing(path.parent)
-        device = folder.stat().st_dev
-        needed[device] += max(0, round((size or 0) * MARGIN) - have)
-        place[device] = path.parent
+        device = existing(path.parent).stat().st_dev
+        needed[device] += needed_bytes(path, size or 0)
+        place.setdefault(device, path.parent)
     for device, count in needed.items():
         free = free_bytes(place[device])
         if free is not None and count > free:
             raise NoSpace(
-                f"There is too little room in {place[device]}: {count / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB "
-                "are free.",
+                f"There is too little room in {place[device]}: {gigabytes(count)} are needed (with a tenth to spare), "
+                f"{gigabytes(free)} are free.",
                 "Free some, or choose another disk with BONSAI_HOME.",
             )
+
+
+def gigabytes(count: int) -> str:
+    """For people: "7.2 GB", "12.3 MB"."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher import __version__, console
-from launcher.disk import MARGIN, existing, free_bytes
+from launcher.disk import existing, free_bytes, gigabytes
+from launcher.engine_store import all_installed
 from launcher.errors import LauncherError, PortTaken
 from launcher.fetch_command import may_lack
 from launcher.hardware.model import Machine
@@ -56,10 +57,10 @@ def examine(
     checks = [Check("Launcher", "ok", f"version {__version__}, Python {sys.version.split()[0]}")]
     checks += _machine(machine)
     if not elsewhere:
-        checks += [_folder(paths.data), *_ports(settings)]
+        checks += [_folder(paths.data), *_ports(settings), *_engines(paths)]
     plan: LaunchPlan | None = None
     try:
-        resolved = resolve_all(settings, paths, env, machine, expect=True)
+        resolved = resolve_all(settings, paths, env, machine, expect=True, elsewhere=elsewhere)
         plan = make_plan(settings, machine, resolved)
     except LauncherError as error:
         checks.append(Check("Plan", "bad", error.what, error.remedy))
@@ -100,6 +101,18 @@ def _ports(settings: Settings) -> Iterator[Check]:
             yield Check(name, "ok", str(port))
 
 
+def _engines(paths: Paths) -> Iterator[Check]:
+    for found in all_installed(paths.engines):
+        if found.missing:
+            gone = found.folder / found.missing[0]
+            yield Check(
+                "Fetched engine",
+                "note",
+                f"{gone} is gone or changed, perhaps by an antivirus: {found.name} is not used.",
+                "Allow it there, then `bonsai fetch`; or name a llama-server with BONSAI_LLAMA_SERVER.",
+            )
+
+
 def _plan(plan: LaunchPlan, *, elsewhere: bool) -> Iterator[Check]:
     resolved = plan.resolved
     engine = resolved.engine
@@ -119,14 +132,14 @@ def _to_fetch(settings: Settings, paths: Paths, env: Mapping[str, str], machine:
     if offer is None:
         return
     lacking = ", ".join(item.name for item in offer.items if item.state != "done")
-    size = "" if offer.to_fetch is None else f" ({offer.to_fetch / 1e9:.1f} GB)"
+    size = "" if offer.to_fetch is None else f" ({gigabytes(offer.to_fetch)}, as far as sizes are known)"
     yield Check("Files", "note", f"Not here yet: {lacking}{size}.", "Run `bonsai fetch`.")
     if not offer.disk_ok and offer.disk_needed is not None and offer.disk_free is not None:
         yield Check(
             "Disk",
             "bad",
-            f"{offer.disk_needed / 1e9:.1f} GB are needed in {offer.folder} (with {MARGIN - 1:.0%} to spare), "
-            f"{offer.disk_free / 1e9:.1f} GB are free.",
+            f"{gigabytes(offer.disk_needed)} are needed in {offer.folder} (with a tenth to spare), "
+            f"{gigabytes(offer.disk_free)} are free.",
             "Free some, or choose another disk with BONSAI_HOME.",
         )
 

@@ -1,30 +1,36 @@
-"""Engines that were fetched: each release and backend in a folder of its own, with a manifest; old ones go last."""
+"""Engines that were fetched: each release and backend in a folder of its own, with a manifest of what lies in it.
+
+``engine_install`` puts them there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from launcher.archive import unpack
 from launcher.catalog import Build, Line
+from launcher.choose_builds import build_name
 from launcher.engine_probe import engine_from_binary
 from launcher.errors import ArchiveError, FolderError
-from launcher.paths import make_folder
-from launcher.quarantine import clear_quarantine
 from launcher.resolved import Engine
 
 MANIFEST = "manifest.json"
 KIND = "fetched"
+GOING = ".going-"  # begins the name of what is about to be deleted
+NEW = ".new"  # ends the name of what is being unpacked
+PROGRAMS = ("llama-server", "llama-server.exe")
 
 
 @dataclass(frozen=True)
 class Installed:
-    """A fetched engine on disk; ``used_bytes`` is what its folder takes."""
+    """A fetched engine on disk; ``used_bytes`` is what its folder takes. ``missing``: files that were unpacked and are
+    not there any more, or not whole, by their path in the folder."""
 
     name: str
     folder: Path
@@ -33,6 +39,7 @@ class Installed:
     backend: str
     version: str
     used_bytes: int
+    missing: tuple[str, ...] = ()
 
 
 def folder_name(line: Line, build: Build) -> str:
@@ -44,7 +51,7 @@ def folder_name(line: Line, build: Build) -> str:
 def server_binary(folder: Path) -> Path:
     """The llama-server in an unpacked folder, which may lie in its ``bin``; ArchiveError when there is none."""
     for inner in (folder, folder / "bin", folder / "build" / "bin"):
-        for name in ("llama-server", "llama-server.exe"):
+        for name in PROGRAMS:
             if (inner / name).is_file():
                 return inner / name
     raise ArchiveError(
@@ -56,15 +63,52 @@ def server_binary(folder: Path) -> Path:
 def installed(engines: Path, line: Line, build: Build) -> Path | None:
     """The folder of ``build`` when it is whole: every file has the size that was unpacked."""
     folder = engines / folder_name(line, build)
-    manifest = _manifest(folder)
-    wanted = [asset.name for asset in build.assets]
-    if manifest is None or manifest.get("assets") != wanted:
+    found = manifest(folder)
+    if found is None or found["assets"] != [asset.name for asset in build.assets]:
         return None
-    with contextlib.suppress(OSError):
-        sizes: dict[str, int] = manifest["files"]
-        if sizes and all((folder / name).stat().st_size == size for name, size in sizes.items()):
-            return folder
+    return folder if found["files"] and not _missing(folder, found) else None
+
+
+@dataclass(frozen=True)
+class Here:
+    """A build that is here. ``better``: one that suits this machine better and was never tried here. ``notice``: what is
+    to be said of that, or of why those before it do not run here; empty for the best one."""
+
+    folder: Path
+    build: Build
+    better: Build | None
+    notice: str
+
+
+def find(engines: Path, line: Line, builds: Sequence[Build]) -> Here | None:
+    """The first of ``builds`` (best first) that is on this machine, whole."""
+    for at, build in enumerate(builds):
+        folder = installed(engines, line, build)
+        if folder is None:
+            continue
+        tried = instead_of(folder)
+        before = {folder_name(line, it): it for it in builds[:at]}
+        better = next((it for name, it in before.items() if name not in tried), None)
+        if not before:
+            notice = ""
+        elif better is None:
+            notice = (
+                f"{tried[next(iter(before))]} Instead {build_name(line, build)} is used. Once that is mended: "
+                f"`bonsai engines remove {folder.name}`, then `bonsai fetch`."
+            )
+        else:
+            notice = (
+                f"{build_name(line, better)} would be better here, but is not on this machine: meanwhile "
+                f"{build_name(line, build)} is used. `bonsai fetch` brings the better one."
+            )
+        return Here(folder, build, better, notice)
     return None
+
+
+def instead_of(folder: Path) -> Mapping[str, str]:
+    """The builds that were tried before the one in ``folder`` and do not run here: folder name to a sentence."""
+    found = (manifest(folder) or {}).get("instead_of")
+    return {name: str(why) for name, why in found.items()} if isinstance(found, dict) else {}
 
 
 def engine(folder: Path, line: Line, build: Build, why: str) -> Engine:
@@ -75,7 +119,7 @@ def engine(folder: Path, line: Line, build: Build, why: str) -> Engine:
 
 def expected(engines: Path, line: Line, build: Build, why: str) -> Engine:
     """What the engine will be once it is fetched; nobody has asked it."""
-    program = engines / folder_name(line, build) / "llama-server"
+    program = engines / folder_name(line, build) / PROGRAMS[build.system == "Windows"]
     return Engine(
         KIND,
         line.name,
@@ -89,85 +133,75 @@ def expected(engines: Path, line: Line, build: Build, why: str) -> Engine:
     )
 
 
-def install(
-    engines: Path, line: Line, build: Build, archives: Sequence[Path], tell: Callable[[str], None]
-) -> Path:
-    """Unpack ``archives`` in order into the folder of ``build``, prove that the engine runs, then give the folder
-    its name; ``tell`` hears "unpacking" and "proving".
-
-    An engine that does not run leaves nothing behind and raises NotAnEngine; older releases of the same line and
-    backend go only after this one has proved itself.
-    """
-    final = make_folder(engines) / folder_name(line, build)
-    fresh = final.with_name(f"{final.name}.new")
-    with _folder_errors(engines):
-        shutil.rmtree(fresh, ignore_errors=True)
-        tell("unpacking")
-        try:
-            for archive in archives:
-                unpack(archive, fresh)
-            clear_quarantine(fresh)
-            tell("proving")
-            found = engine_from_binary(server_binary(fresh), KIND)
-            manifest = {
-                "line": line.name,
-                "tag": line.tag,
-                "backend": build.backend,
-                "version": found.version,
-                "assets": [asset.name for asset in build.assets],
-                "files": {
-                    file.relative_to(fresh).as_posix(): file.stat().st_size
-                    for file in sorted(fresh.rglob("*"))
-                    if file.is_file()
-                },
-            }
-            (fresh / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-        except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise
-        shutil.rmtree(final, ignore_errors=True)
-        fresh.replace(final)
-    for other in all_installed(engines):
-        if (other.line, other.backend) == (line.name, build.backend) and other.tag != line.tag:
-            remove(other)
-    return final
-
-
 def all_installed(engines: Path) -> list[Installed]:
     """Every fetched engine below ``engines``, whole or not."""
     rows = []
     with contextlib.suppress(OSError):
         for folder in sorted(engines.iterdir()):
-            manifest = _manifest(folder)
-            if manifest is not None and {"line", "tag", "backend", "version"} <= set(manifest):
-                texts = [str(manifest[key]) for key in ("line", "tag", "backend", "version")]
-                used = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
-                rows.append(Installed(folder.name, folder, texts[0], texts[1], texts[2], texts[3], used))
+            found = manifest(folder)
+            if found is None or folder.name.startswith(".") or folder.name.endswith(NEW):
+                continue
+            used = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+            line, tag, backend, version = (
+                str(found.get(key, "")) for key in ("line", "tag", "backend", "version")
+            )
+            missing = _missing(folder, found)
+            rows.append(Installed(folder.name, folder, line, tag, backend, version, used, missing))
     return rows
 
 
 def remove(found: Installed) -> int:
-    """Delete a fetched engine; returns the freed bytes. Raises FolderError when that is impossible."""
-    with _folder_errors(found.folder):
-        shutil.rmtree(found.folder)
+    """Delete a fetched engine; returns the freed bytes. FolderError when that is impossible: all of it is there then."""
+    with folder_errors(found.folder, "Quit Bonsai if it is in use, then try again."):
+        discard(found.folder)
     return found.used_bytes
 
 
-def _manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a fetched engine; engines built here have another form, without "assets"."""
+def discard(folder: Path) -> None:
+    """Delete ``folder`` as one: what cannot be moved away as a whole, such as a running program on Windows, stays whole
+    (OSError). What is moved away and cannot be deleted is, at the next ``sweep``."""
+    going = folder.with_name(f"{GOING}{secrets.token_hex(4)}-{folder.name}")
+    folder.rename(going)
+    shutil.rmtree(going, ignore_errors=True)
+
+
+def sweep(engines: Path) -> None:
+    """Delete what an earlier ``discard`` could not."""
+    with contextlib.suppress(OSError):
+        for folder in engines.iterdir():
+            if folder.name.startswith(GOING):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a fetched engine: "line", "tag", "backend", "version", "assets" (names), "files" (path to
+    bytes), perhaps "instead_of". None: no fetched engine; engines built here have another form."""
     try:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("assets"), list) else None
+    right = isinstance(found, dict) and all(
+        isinstance(found.get(key), kind) for key, kind in (("assets", list), ("files", dict))
+    )
+    return found if right else None
+
+
+def _missing(folder: Path, found: Mapping[str, Any]) -> tuple[str, ...]:
+    def whole(name: str, size: object) -> bool:
+        try:
+            return (folder / name).stat().st_size == size
+        except OSError:
+            return False
+
+    return tuple(name for name, size in found["files"].items() if not whole(name, size))
 
 
 @contextlib.contextmanager
-def _folder_errors(folder: Path) -> Iterator[None]:
+def folder_errors(
+    folder: Path, remedy: str = "Free it, or choose another with BONSAI_HOME."
+) -> Iterator[None]:
+    """What the system says about ``folder``, as FolderError."""
     try:
         yield
     except OSError as error:
-        raise FolderError(
-            f"The engines' folder {folder} cannot be changed: {error.strerror or error}.",
-            "Free it, or choose another with BONSAI_HOME.",
-        ) from error
+        raise FolderError(f"{folder} cannot be changed: {error.strerror or error}.", remedy) from error

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from launcher import catalog, embedded, engine_build, engine_store
 from launcher.choose import choose_line
+from launcher.choose_builds import build_name
+from launcher.devices import backend_of
 from launcher.engine_probe import embedded_engine, engine_from_binary
 from launcher.errors import EngineMissing, NotFetched
 from launcher.hardware.model import Machine
@@ -57,36 +59,48 @@ def local_engine(settings: Settings, paths: Paths) -> Engine:
 
 
 def engine_reading(
-    formats: frozenset[str], settings: Settings, paths: Paths, machine: Machine, path: str
+    formats: frozenset[str],
+    settings: Settings,
+    paths: Paths,
+    machine: Machine,
+    path: str,
+    *,
+    elsewhere: bool = False,
 ) -> tuple[Engine, tuple[str, ...]]:
-    """The engine for weights given by ``path`` that hold ``formats``, and what is to be said about it.
+    """The engine for weights given by ``path`` that hold ``formats``, and what is to be said about it. ``elsewhere``:
+    ``machine`` is another one than this, so that what engines say here does not count.
 
     Raises NotFetched when the only engine that reads them has to be fetched first.
     """
     ready = ready_engine(settings, paths)
     if ready:
-        return ready, ()
+        return _told_of(ready, elsewhere=elsewhere), ()
     found = choose_line(settings, machine, catalog.load(), formats)
     if found is None:
-        return local_engine(settings, paths), ()
+        return _told_of(local_engine(settings, paths), elsewhere=elsewhere), ()
     line, builds = found
-    for build in builds:
-        folder = engine_store.installed(paths.engines, line, build)
-        if folder:
-            return engine_store.engine(
-                folder, line, build, f"{line.name} {line.tag} ({build.backend}): it reads {path}"
-            ), ()
+    here = engine_store.find(paths.engines, line, builds)
+    if here:
+        why = f"{build_name(line, here.build)}, {line.tag}: it reads {path}"
+        engine = engine_store.engine(here.folder, line, here.build, why)
+        return _told_of(engine, elsewhere=elsewhere), (here.notice,) if here.notice else ()
     if formats <= MAINLINE_READS and settings.engine.value == "auto":
+        engine = _told_of(local_engine(settings, paths), elsewhere=elsewhere)
         said: tuple[str, ...] = ()
-        if builds and builds[0].backend != "cpu":
+        if builds and builds[0].backend != "cpu" and backend_of(engine, machine) == "cpu":
             said = (
                 "This engine uses the processor only: `bonsai fetch --engine-only` brings one for the GPU.",
             )
-        return local_engine(settings, paths), said
+        return engine, said
     raise NotFetched(
         f"{path} holds weights that only the {line.name} engine reads, which is not on this machine.",
         "Run `bonsai fetch --engine-only`.",
     )
+
+
+def _told_of(engine: Engine, *, elsewhere: bool) -> Engine:
+    """Without what it said of the GPUs here, when it is for another machine."""
+    return replace(engine, devices=None) if elsewhere else engine
 
 
 def because(engine: Engine, why: str) -> Engine:

@@ -45,14 +45,17 @@ def fetch(
     network: Network,
     progress: Callable[[Progress], None] = lambda progress: None,  # noqa: ARG005
     control: Control | None = None,
+    *,
+    replace: bool = False,
 ) -> str:
     """Bring ``remote`` to ``target``; returns its sha256 (hex). Raises a FetchProblem (see errors.py), or FolderError
     where the folder is to blame.
 
     What an earlier call or process left in ``<target>.part`` is read again, hashed and gone on from. ``target`` gets its
     name only when size and sha256 are right; a file of other content under that name is an error of the caller
-    (FolderError). Where the right file is there already, nobody is asked. ``progress`` is called on this thread, about
-    ten times a second at most; what it raises ends the fetch, and the part stays.
+    (FolderError), unless it may be replaced (``replace``). Where the right file is there already, nobody is asked.
+    ``progress`` is called on this thread, about ten times a second at most; what it raises ends the fetch, and the part
+    stays.
     """
     control = control or Control()
     meter = Meter(progress)
@@ -67,7 +70,13 @@ def fetch(
 
     with only_one(beside(target, ".part.lock"), wait_for_other):
         if target.exists():
-            return _existing(remote, target, meter, control)
+            digest = _existing(remote, target, meter, control)
+            if digest:
+                return digest
+            if not replace:
+                raise _another(remote, target)
+            with disk_errors(target, remote.what):
+                target.unlink()
         part = Part(target, remote)
         try:
             return _Fetch(remote, part, network, meter, control).run()
@@ -76,29 +85,35 @@ def fetch(
 
 
 def _existing(remote: Remote, target: Path, meter: Meter, control: Control) -> str:
-    """The sha256 of the file that has the name already, where it is the right one."""
+    """The sha256 of the file that has the name already; empty where it is not the right one."""
 
     def tick(have: int) -> None:
         _check_cancelled(remote, control)
         meter.tell(have, remote.total, "checking")
 
-    with disk_errors(target, remote.what):
-        have = target.stat().st_size if target.is_file() else -1
-    if remote.total in (None, have) and (remote.sha256 or remote.total is not None):
+    if remote.total in (None, _size(target, remote)) and (remote.sha256 or remote.total is not None):
         digest = file_sha256(target, tick)
-        if remote.sha256 in (None, digest) or digest == (remote.sha256 or "").lower():
+        if remote.sha256 is None or digest == remote.sha256.lower():
             return digest
-    raise FolderError(
-        f"{target} is there already, but it is not {remote.what}: "
-        + ("it is no file." if have < 0 else f"it has {have} bytes")
-        + (
-            ""
-            if have < 0
-            else ", but other content."
-            if remote.total in (None, have)
-            else f", {remote.total} are right."
-        ),
-        "Move it away, and start again.",
+    return ""
+
+
+def _size(target: Path, remote: Remote) -> int:
+    """In bytes; -1: it is no file."""
+    with disk_errors(target, remote.what):
+        return target.stat().st_size if target.is_file() else -1
+
+
+def _another(remote: Remote, target: Path) -> FolderError:
+    have = _size(target, remote)
+    if have < 0:
+        why = "it is no file."
+    elif remote.total in (None, have):
+        why = f"it has {have} bytes, but other content."
+    else:
+        why = f"it has {have} bytes, {remote.total} are right."
+    return FolderError(
+        f"{target} is there already, but it is not {remote.what}: {why}", "Move it away, and start again."
     )
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from launcher import console
+from launcher.disk import gigabytes
 from launcher.errors import NotFetched
 from launcher.fetch_types import Item, Offer
 from launcher.fetching import FetchJob
@@ -37,9 +38,15 @@ def fetch(
     with TransferView() as view:
         job.on_change(view)
         job.run()
-    for item in job.state().items:
+    items = job.state().items
+    for item in items:
         console.say(f"{PARTS[item.part]}: {item.where}" + (" (was here before)" if item.in_place else ""))
-    console.say("Everything is here.")
+        if item.note:
+            console.warn(item.note)
+    if items:
+        console.say("Everything is here.")
+    else:  # named, built, or the embedded one
+        console.say("No engine has to be fetched: the one that these settings name is here.")
 
 
 def ensure_here(
@@ -48,7 +55,7 @@ def ensure_here(
     """Fetch what is missing when the person agrees: by ``agreed`` (--yes) or by answering y on a terminal. Raises
     NotFetched when nobody does. Does nothing when all is here."""
     offer = make_offer(settings, paths, env, machine) if may_lack(settings) else None
-    if offer is None or not any(item.part in ("engine", "weights") for item in _missing(offer)):
+    if offer is None or offer.usable:
         return
     describe(offer)
     if not agreed:
@@ -56,7 +63,7 @@ def ensure_here(
             raise NotFetched(
                 f"{offer.title} is not on this machine.", f"{FETCH} --yes fetches without asking."
             )
-        if not console.agreed(f"Fetch {_gigabytes(offer.to_fetch)} now?"):
+        if not console.agreed(f"Fetch {_amount(offer)} now?"):
             raise NotFetched(f"{offer.title} was not fetched.", FETCH)
     fetch(settings, paths, env, machine)
 
@@ -75,25 +82,26 @@ def describe(offer: Offer) -> None:
     for item in offer.items:
         console.say(f"  {PARTS[item.part]}: {item.name}, {_size(item)}")
     console.say(f"  Memory: {offer.memory}")
-    if offer.disk_free is not None:
-        console.say(
-            f"  Disk: {_gigabytes(offer.disk_needed)} needed, {_gigabytes(offer.disk_free)} free in {offer.folder}"
-        )
+    if offer.disk_free is not None and offer.disk_needed is not None:
+        free = f"{gigabytes(offer.disk_free)} free in {offer.folder}"
+        console.say(f"  Disk: {gigabytes(offer.disk_needed)} needed (with a tenth to spare), {free}")
     for notice in offer.notices:
         console.warn(notice)
-
-
-def _missing(offer: Offer) -> list[Item]:
-    return [item for item in offer.items if item.state != "done"]
 
 
 def _size(item: Item) -> str:
     if item.state == "done":
         return f"here: {item.where}"
-    return _gigabytes(item.total)
+    if item.total is None:
+        return f"from {item.source}, which tells its size"
+    rest = f", {gigabytes(item.have)} of them are here" if item.have else ""
+    return f"{gigabytes(item.total)}{rest}, from {item.source}"
 
 
-def _gigabytes(count: int | None) -> str:
-    if count is None:
-        return "size told by the server"
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+def _amount(offer: Offer) -> str:
+    """How much is to be fetched, in words; sizes that nobody knows yet are no zeros."""
+    unknown = [
+        PARTS[item.part].lower() for item in offer.items if item.state != "done" and item.total is None
+    ]
+    what = [] if offer.to_fetch is None else [gigabytes(offer.to_fetch)]
+    return " and ".join([*what, *(f"the {part}" for part in unknown)])

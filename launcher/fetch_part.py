@@ -169,7 +169,7 @@ class Part:
         new = beside(self.target, LONGEST_SUFFIX)
         with disk_errors(self._note, self._remote.what, self.have, total):
             new.write_text(json.dumps(note), encoding="utf-8")
-            _replace(new, self._note)
+            rename(new, self._note)
 
     # --- the bytes ---
 
@@ -228,7 +228,7 @@ class Part:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             os.close(self._handle)
             self._handle = -1
-            _replace(self._path, self.target)
+            rename(self._path, self.target)
         self._drop_notes()
         with suppress(OSError):  # not every system opens folders
             folder = os.open(self.target.parent, os.O_RDONLY)
@@ -254,7 +254,9 @@ class Part:
                 path.unlink()
 
 
-def _replace(old: Path, new: Path) -> None:
+def rename(old: Path, new: Path) -> None:
+    """Give ``old`` the name ``new``, in place of a file that has it; on Windows again and again for some seconds while
+    somebody else has it open. Raises OSError."""
     for last, seconds in enumerate(REPLACE_TRIES, 1 - len(REPLACE_TRIES)):
         time.sleep(seconds)
         try:

@@ -10,7 +10,8 @@ class Item:
     """One thing to have on disk. ``part``: "weights", "drafter" or "engine". ``total`` None: not known yet.
 
     ``state``: "waiting", "running", "checking" (an older part is read again), "unpacking", "proving" (the engine
-    is run once), "done", "failed". ``in_place``: found on this machine and used where it lies. ``rate`` and
+    is run once), "done", "failed". ``in_place``: found on this machine and used where it lies; ``have`` counts what
+    an earlier fetch has left. ``rate`` and
     ``left_s`` are None while unknown. ``note``: what is happening beyond that ("trying again in 12 s"), or empty.
     ``source``: where it comes from, for people.
     """
@@ -48,9 +49,10 @@ class Offer:
     """What the first-run view shows before anybody agrees. All sentences are for people.
 
     ``title``: the model; ``why``: (part, sentence); ``items``: what would be fetched or is there; ``to_fetch``: bytes still
-    to be fetched, as far as sizes are known (None: of nothing); ``disk_free`` and ``disk_needed`` bytes at ``folder``; ``disk_ok``, ``memory_ok``;
-    ``memory``: the verdict in words; ``left_out``: (what, why); ``notices``; ``offline``: why nothing can be fetched now,
-    or empty; ``usable``: the model starts without it too (what is missing only makes it better).
+    to be fetched, as far as sizes are known (None: of nothing); ``disk_free`` and ``disk_needed`` bytes at ``folder``;
+    ``disk_ok``, ``memory_ok``; ``memory``: the verdict in words; ``left_out``: (what, why); ``notices``; ``offline``: why
+    nothing can be fetched now, or empty; ``usable``: the model starts without it too (what is missing only makes it
+    better).
     """
 
     title: str

@@ -9,8 +9,9 @@ from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
-from launcher import engine_store, fetch, releases
+from launcher import engine_install, engine_store, fetch, releases
 from launcher.catalog import Build, HubFile, Line
+from launcher.choose_builds import build_name
 from launcher.disk import check_space
 from launcher.errors import Cancelled, LauncherError, NetworkProblem, NotAnEngine
 from launcher.fetch import Control, Network, Progress, Remote
@@ -23,6 +24,8 @@ from launcher.shelf import Shelf
 from launcher.wants import items_of, total, wanted
 
 PUBLISH_S = 0.1  # between two reports of mere progress
+UNPACKED = 3  # times the size of an engine's archives
+BUSY = ("looking", "running", "paused")
 
 
 class FetchJob:
@@ -42,11 +45,13 @@ class FetchJob:
         self._settings, self._paths, self._env, self._machine = settings, paths, dict(env), machine
         self._engine_only, self._done = engine_only, done
         self._lock = threading.Lock()
+        self._telling = threading.RLock()
         self._state = FetchState("idle", (), None, 0)
         self._callbacks: list[Callable[[FetchState], None]] = []
         self._control = Control()
         self._thread: threading.Thread | None = None
         self._published = 0.0
+        self._sticky: dict[str, str] = {}  # notes that stay, by part
 
     # --- for the page and the terminal ---
 
@@ -56,7 +61,8 @@ class FetchJob:
             return self._state
 
     def on_change(self, callback: Callable[[FetchState], None]) -> Callable[[], None]:
-        """``callback`` hears of every change, on the job's thread; the returned function ends that."""
+        """``callback`` hears of every change, the newest last, on the thread that made it: it must not wait for
+        anything. The returned function ends that."""
         with self._lock:
             self._callbacks.append(callback)
 
@@ -68,13 +74,15 @@ class FetchJob:
         return off
 
     def begin(self) -> None:
-        """Start on a thread of its own; does nothing while it runs."""
+        """Start on a thread of its own, or again after an end; does nothing while it runs."""
         with self._lock:
-            if self._thread and self._thread.is_alive():
+            if self._state.phase in BUSY:
                 return
             self._control = Control()
-            self._state = FetchState("looking", self._state.items, self._state.total, self._state.have)
-            self._thread = threading.Thread(target=self._run_quietly, name="fetch", daemon=True)
+            self._state = replace(self._state, phase="looking", error="", remedy="")
+            self._thread = threading.Thread(
+                target=self._run_quietly, args=(self._thread,), name="fetch", daemon=True
+            )
             self._thread.start()
         self._tell()
 
@@ -82,24 +90,28 @@ class FetchJob:
 
     def pause(self) -> None:
         """Stop fetching until ``resume``; what is here stays."""
-        self._control.pause()
-        if self.state().phase in ("running", "looking"):
-            self._tell(phase="paused", rate=None, left_s=None)
+        with self._lock:
+            control, busy = self._control, self._state.phase in BUSY
+        if busy:
+            control.pause()
+            self._tell(only_from=("running", "looking"), phase="paused", rate=None, left_s=None)
 
     def resume(self) -> None:
         """Go on after ``pause``."""
-        self._control.resume()
-        if self.state().phase == "paused":
-            self._tell(phase="running")
+        with self._lock:
+            self._control.resume()
+        self._tell(only_from=("paused",), phase="running")
 
     def cancel(self) -> None:
         """Give up; what is here stays, and another start goes on from it."""
-        self._control.cancel()
+        with self._lock:
+            self._control.cancel()
 
     def close(self) -> None:
         """Cancel and wait until the thread has ended."""
         self.cancel()
-        thread = self._thread
+        with self._lock:
+            thread = self._thread
         if thread is not None:
             thread.join(10)
 
@@ -107,13 +119,14 @@ class FetchJob:
 
     def run(self) -> None:
         """Fetch everything, on this thread. Raises LauncherError; what is complete by then stays."""
+        self._sticky.clear()
         self._tell(phase="looking", error="", remedy="")
-        shelf = Shelf(self._settings, self._paths, self._env)
+        shelf = Shelf(self._settings, self._paths, self._env, lambda _: self._check())
         wants = wanted(
             self._settings, self._paths, self._env, self._machine(), shelf, engine_only=self._engine_only
         )
         items = items_of(wants, self._paths, shelf)
-        self._tell(items=items)
+        self._tell(items=items, total=total([it.total for it in items]), have=sum(it.have for it in items))
         if all(item.state == "done" for item in items):
             self._tell(phase="done")
             return
@@ -124,10 +137,14 @@ class FetchJob:
             )
         network = Network(self._env)
         absent = [(part, file) for part, file, place in wants.files if place is None]
-        remotes = {part: shelf.hub.remote(file) for part, file in absent}
-        for part, remote in remotes.items():
-            self._change(part, total=remote.total, note=" ".join(shelf.hub.notices))
+        remotes = {}
+        for part, file in absent:
+            self._check()
+            remotes[part] = shelf.hub.remote(file)
+            self._sticky[part] = " ".join(shelf.hub.notices)
+            self._change(part, total=remotes[part].total, note=self._sticky[part])
         check_space({shelf.place(file): remotes[part].total for part, file in absent})
+        self._check()
         self._tell(phase="paused" if self._control.paused else "running")
         if wants.line is not None and wants.here is None:
             self._fetch_engine(wants.line, wants.builds, network)
@@ -135,10 +152,13 @@ class FetchJob:
             self._fetch_file(part, file, remotes[part], shelf, network)
         self._tell(phase="done", rate=None, left_s=None)
 
-    def _run_quietly(self) -> None:
+    def _run_quietly(self, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()  # it has told its end already, and ends
         try:
             self.run()
         except Cancelled:
+            self._stop()
             self._tell(phase="cancelled", rate=None, left_s=None)
         except LauncherError as error:
             self._fail(error)
@@ -147,42 +167,75 @@ class FetchJob:
         else:
             self._done()
 
+    def _check(self) -> None:
+        """Cancelled when the person has given up."""
+        if self._control.cancelled.is_set():
+            raise Cancelled("Fetching was cancelled.", "What was fetched stays; start again to go on.")
+
     def _fail(self, error: LauncherError) -> None:
-        running = {item.name for item in self.state().items if item.state not in ("done", "waiting")}
+        self._stop(failed="failed")
+        self._tell(phase="failed", error=error.what, remedy=error.remedy, rate=None, left_s=None)
+
+    def _stop(self, failed: str = "waiting") -> None:
+        """Nothing is under way any more: what was becomes ``failed``."""
         with self._lock:
             items = tuple(
-                replace(item, state="failed") if item.name in running else item for item in self._state.items
+                item
+                if item.state in ("done", "waiting")
+                else replace(item, state=failed, rate=None, left_s=None, note=self._sticky.get(item.part, ""))
+                for item in self._state.items
             )
             self._state = replace(self._state, items=items)
-        self._tell(phase="failed", error=error.what, remedy=error.remedy, rate=None, left_s=None)
 
     def _fetch_engine(self, line: Line, builds: Sequence[Build], network: Network) -> None:
         """The first of ``builds`` that runs here."""
+        tried: dict[str, str] = {}
         for build, following in zip_longest(builds, builds[1:]):
             try:
-                self._fetch_build(line, build, network)
+                self._fetch_build(line, build, network, tried)
+                return
             except NotAnEngine as error:
                 if following is None:
                     raise
-                note = (
-                    f"the {_called(build)} build does not run here: {error.what} Trying {_called(following)}."
+                tried[engine_store.folder_name(line, build)] = error.what
+                self._sticky["engine"] = f"{error.what} Trying {build_name(line, following)} instead."
+                # Kept only while it is the last hope: a later try then needs no second fetch.
+                for archive in self._archives(line, build):
+                    archive.unlink(missing_ok=True)
+                self._change(
+                    "engine",
+                    name=following.assets[0].name,
+                    note=self._sticky["engine"],
+                    state="running",
+                    have=0,
+                    total=total([asset.bytes for asset in following.assets]),
                 )
-                self._change("engine", name=following.assets[0].name, note=note, have=0, total=None)
-            else:
-                return
 
-    def _fetch_build(self, line: Line, build: Build, network: Network) -> None:
-        downloads = make_folder(self._paths.cache / "downloads")
+    def _archives(self, line: Line, build: Build) -> list[Path]:
+        return [self._paths.cache / "downloads" / f"{line.tag}-{asset.name}" for asset in build.assets]
+
+    def _fetch_build(self, line: Line, build: Build, network: Network, tried: Mapping[str, str]) -> None:
+        make_folder(self._paths.cache / "downloads")
+        self._check()
         remotes = releases.find_assets(line, build.assets, network, self._settings.releases_url.value)
-        self._change("engine", total=total([remote.total for remote in remotes]))
-        archives, before = [], 0
-        for remote, asset in zip(remotes, build.assets, strict=True):
-            archive = downloads / f"{line.tag}-{asset.name}"
+        archives = self._archives(line, build)
+        sizes = [remote.total for remote in remotes]
+        self._change("engine", total=total(sizes))
+        unpacked = self._paths.engines / engine_store.folder_name(line, build)
+        room = {archive: size for archive, size in zip(archives, sizes, strict=True) if not archive.exists()}
+        check_space(room | {unpacked: UNPACKED * sum(size or 0 for size in sizes)})
+        before = 0
+        for remote, archive in zip(remotes, archives, strict=True):
             self._bring("engine", remote, archive, network, before)
-            archives.append(archive)
             before += archive.stat().st_size
-        where = engine_store.install(
-            self._paths.engines, line, build, archives, lambda step: self._change("engine", state=step)
+        where = engine_install.install(
+            self._paths.engines,
+            line,
+            build,
+            archives,
+            lambda step: self._change("engine", state=step, rate=None, left_s=None),
+            instead_of=tried,
+            wait=self._check,
         )
         for archive in archives:
             archive.unlink(missing_ok=True)
@@ -200,8 +253,7 @@ class FetchJob:
 
     def _bring(self, part: str, remote: Remote, target: Path, network: Network, before: int = 0) -> str:
         """``before``: bytes of the same item that came already with another archive."""
-        # Whatever bears this name is ours and not what was wanted, or it would have been found.
-        target.unlink(missing_ok=True)
+        sticky = self._sticky.get(part, "")
 
         def progress(news: Progress) -> None:
             self._change(
@@ -211,11 +263,12 @@ class FetchJob:
                 have=before + news.have,
                 rate=news.rate,
                 left_s=_left(news),
-                note=news.note,
+                note=news.note or sticky,
             )
 
         self._change(part, state="running")
-        return fetch.fetch(remote, target, network, progress, self._control)
+        # Whatever else bears this name in a folder of ours is not what was wanted, or it would have been found.
+        return fetch.fetch(remote, target, network, progress, self._control, replace=True)
 
     # --- the state ---
 
@@ -236,16 +289,16 @@ class FetchJob:
             self._published = now
         self._tell()
 
-    def _tell(self, **changes: object) -> None:
-        with self._lock:
-            self._state = replace(self._state, **changes)  # type: ignore[arg-type]
-            state, callbacks = self._state, list(self._callbacks)
-        for callback in callbacks:
-            callback(state)
-
-
-def _called(build: Build) -> str:
-    return f"{build.backend} {build.cuda}" if build.cuda else build.backend
+    def _tell(self, only_from: tuple[str, ...] = (), **changes: object) -> None:
+        """Change the state and tell it; ``only_from``: nothing when its phase is none of these."""
+        with self._telling:  # so that nobody hears an older state after a newer one
+            with self._lock:
+                if only_from and self._state.phase not in only_from:
+                    return
+                self._state = replace(self._state, **changes)  # type: ignore[arg-type]
+                state, callbacks = self._state, list(self._callbacks)
+            for callback in callbacks:
+                callback(state)
 
 
 def _left(news: Progress) -> float | None:

@@ -11,6 +11,8 @@ from launcher.hub import Hub
 from launcher.hub_cache import digest_of
 from launcher.verified import Verified
 
+LEVELS = 2  # folders below one that is looked through
+
 
 def find(
     file: HubFile,
@@ -19,8 +21,8 @@ def find(
     verified: Verified | None = None,
     progress: Callable[[int], None] = lambda have: None,  # noqa: ARG005
 ) -> Path | None:
-    """A whole copy of ``file`` in the hub's cache, or in one of ``folders`` or a folder right below it; None when there
-    is none. Asks no network.
+    """A whole copy of ``file`` in the hub's cache, or in one of ``folders`` or at most two folders below it, as a
+    demo checkout has it (``models/ternary-gguf/27B/<name>``); None when there is none. Asks no network.
 
     The name must be the catalog's and the size the pin. With ``verified``, the content is read once and must have the
     pinned sha256 (``progress`` hears the bytes read); what has not is passed over. A file without a pinned sha256
@@ -45,9 +47,11 @@ def _candidates(file: HubFile, folders: tuple[Path, ...], hub: Hub) -> Iterator[
                     yield path, file.sha256
 
 
-def _named(folder: Path, name: str) -> Iterator[Path]:
+def _named(folder: Path, name: str, levels: int = LEVELS) -> Iterator[Path]:
     yield folder / name
+    if not levels:
+        return
     with suppress(OSError):
         for below in sorted(folder.iterdir()):
             if below.is_dir():
-                yield below / name
+                yield from _named(below, name, levels - 1)

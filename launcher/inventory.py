@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,14 @@ from launcher import catalog, console, embedded, engine_build, engine_store
 from launcher.catalog import Model
 from launcher.choose_model import find_models
 from launcher.errors import BadInput, FolderError, LauncherError
+from launcher.fetch_lock import only_one
 from launcher.hardware.model import Machine
 from launcher.paths import Paths
 from launcher.practice import SIZES, on_disk
 from launcher.provision import resolve_all
 from launcher.resolved import Resolved
-from launcher.settings import Settings, Value, is_path
-from launcher.shelf import Shelf
+from launcher.settings import AUTO, FAMILIES, Settings, Value, is_path
+from launcher.shelf import Shelf, place_of
 
 
 def models(
@@ -108,23 +111,9 @@ def removable(settings: Settings, paths: Paths, name: str) -> list[Path]:
         found = on_disk(paths.practice, practice[name.lower()])
         files = [found.target, found.drafter] if found else []
     else:
-        family, _, size = name.rpartition("/")
-        asked = replace(settings, model=Value(size, "NAME"))
-        if family:
-            asked = replace(asked, family=Value(family, "NAME"))
-        model = find_models(asked, catalog.load())[0]
+        model = _named(settings, name)
         wanted = [weights.file for weights in model.weights] + [drafter.file for drafter in model.drafters]
-        places = [paths.models / file.repo.replace("/", "--") / file.name for file in wanted]
-        files = [
-            found
-            for place in places
-            for found in (
-                place,
-                place.with_name(place.name + ".part"),
-                place.with_name(place.name + ".part.json"),
-            )
-            if found.is_file()
-        ]
+        files = [found for file in wanted for found in _ours(place_of(paths, file))]
     if not files:
         raise BadInput(
             f"There is nothing of {name} here that was fetched.",
@@ -133,19 +122,58 @@ def removable(settings: Settings, paths: Paths, name: str) -> list[Path]:
     return files
 
 
+def _named(settings: Settings, name: str) -> Model:
+    """The one model of the catalog that ``name`` means, such as 27B or bonsai/8B."""
+    if name.lower() == AUTO:
+        raise BadInput("auto is no model's name.", "`bonsai models` shows the names.")
+    if name.lower().endswith(".gguf"):
+        raise BadInput(
+            f"{name} is a file of yours: only what was fetched can be removed.",
+            "Give a model's name, as `bonsai models` shows it; delete files of your own yourself.",
+        )
+    family, _, size = name.rpartition("/")
+    asked = replace(settings, model=Value(size, "NAME"))
+    if family:
+        if family not in FAMILIES:
+            raise BadInput(f"There is no family {family}.", f"There are {', '.join(FAMILIES)}.")
+        asked = replace(asked, family=Value(family, "NAME"))
+    return find_models(asked, catalog.load())[0]
+
+
+def _ours(place: Path) -> list[Path]:
+    """What lies at ``place``, and what an unfinished fetch has left beside it."""
+    beside = [
+        place.with_name(place.name + suffix) for suffix in ("", ".part", ".part.json", ".part.json.new")
+    ]
+    return [file for file in beside if file.is_file()]
+
+
 def remove(files: list[Path]) -> int:
-    """Delete ``files``; returns the freed bytes. FolderError names the one that cannot be deleted."""
+    """Delete ``files``; returns the freed bytes. FolderError names the one that cannot be deleted, BadInput one that is
+    being fetched at this moment."""
     freed = 0
     for file in files:
-        size = file.stat().st_size
-        try:
-            file.unlink()
-        except OSError as error:
-            raise FolderError(
-                f"{file} cannot be deleted: {error.strerror}.", "Quit Bonsai if it is in use, then try again."
-            ) from error
+        target = file.with_name(file.name.removesuffix(".new").removesuffix(".json").removesuffix(".part"))
+        lock = target.with_name(target.name + ".part.lock")
+        with only_one(lock, partial(_refuse, target)) if lock.exists() else nullcontext():
+            try:
+                size = file.stat().st_size
+                file.unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise FolderError(
+                    f"{file} cannot be deleted: {error.strerror}.",
+                    "Quit Bonsai if it is in use, then try again.",
+                ) from error
         freed += size
     return freed
+
+
+def _refuse(target: Path) -> None:
+    raise BadInput(
+        f"{target.name} is being fetched at this moment.", "End that first: Cancel on the page, or Ctrl+C."
+    )
 
 
 def engines(
@@ -170,12 +198,7 @@ def engines(
             "compiled on this machine" if built else "`bonsai engines build` compiles it from source",
         ),
     ]
-    rows += [
-        _engine_row(
-            found.name, True, found.version, str(found.folder), f"fetched, {found.used_bytes / 1e6:,.0f} MB"
-        )
-        for found in engine_store.all_installed(paths.engines)
-    ]
+    rows += [_fetched_row(found) for found in engine_store.all_installed(paths.engines)]
     own = settings.llama_server.value
     if own:
         note = f"named by {settings.llama_server.source}"
@@ -189,6 +212,13 @@ def engines(
     return rows
 
 
+def _fetched_row(found: engine_store.Installed) -> dict[str, Any]:
+    note = f"fetched, {found.used_bytes / 1e6:,.0f} MB"
+    if found.missing:
+        note = f"not whole: {found.missing[0]} is gone or changed, perhaps by an antivirus; `bonsai fetch` brings it again"
+    return _engine_row(found.name, not found.missing, found.version, str(found.folder), note)
+
+
 def _engine_row(
     name: str, available: bool, version: str | None, path: str | None, note: str
 ) -> dict[str, Any]:
@@ -197,7 +227,7 @@ def _engine_row(
 
 def _is(row: Mapping[str, Any], used: Resolved) -> bool:
     if used.engine.kind == engine_store.KIND:
-        return row["path"] is not None and used.engine.program[0].startswith(row["path"])
+        return row["path"] is not None and Path(row["path"]) in Path(used.engine.program[0]).parents
     return bool(row["engine"] == used.engine.kind)
 
 

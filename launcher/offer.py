@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from launcher.choose_builds import seen_by
 from launcher.devices import backend_of
-from launcher.disk import MARGIN, free_bytes
+from launcher.disk import free_bytes, needed_bytes
 from launcher.expected import expected_drafter, expected_header
 from launcher.fetch_types import Offer
 from launcher.fit import fit
@@ -26,11 +27,11 @@ def make_offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine
     shelf = Shelf(settings, paths, env)
     trio = look_up(settings, paths, env, machine, shelf)
     items = items_of(of_trio(trio), paths, shelf)
-    if all(item.state == "done" for item in items):
-        return None
     missing = [item for item in items if item.state != "done"]
-    sizes = [item.total for item in missing if item.total is not None]
-    needed = round(sum(sizes) * MARGIN) if sizes else None
+    if not missing:
+        return None
+    sizes = [item.total - item.have for item in missing if item.total is not None]
+    needed = sum(needed_bytes(Path(item.where), item.total) for item in missing if item.total is not None)
     free = free_bytes(paths.models)
     header = expected_header(trio.choice.model, trio.choice.weights)
     drafts = trio.choice.drafter is not None and settings.speculative.value
@@ -44,14 +45,15 @@ def make_offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine
         items=items,
         to_fetch=sum(sizes) if sizes else None,
         folder=str(paths.models),
-        disk_needed=needed,
+        disk_needed=needed if sizes else None,
         disk_free=free,
-        disk_ok=needed is None or free is None or needed <= free,
+        disk_ok=not sizes or free is None or needed <= free,
         memory=found.says,
         memory_ok=found.verdict != "no",
         left_out=tuple((left.what, left.why) for left in trio.choice.left_out),
-        notices=(*trio.choice.notices, *found.notes),
+        notices=(*trio.notices, *trio.choice.notices, *found.notes),
         offers=trio.choice.offers,
         offline=offline,
         licence=trio.choice.model.licence,
+        usable=not trio.missing,
     )

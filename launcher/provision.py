@@ -28,20 +28,24 @@ def resolve_all(
     *,
     expect: bool = False,
     stand_in: bool = False,
+    elsewhere: bool = False,
 ) -> Resolved:
-    """Everything a plan needs. Raises LauncherError for what is missing or broken.
+    """Everything a plan needs. Raises LauncherError for what is missing or broken. ``elsewhere``: ``machine`` is another
+    one than this, so that what engines say here does not count.
 
     What has not been fetched yet: with ``expect`` it is taken from the catalog (``on_disk`` is then False); with
     ``stand_in`` the practice pair takes its place, said aloud; else NotFetched.
     """
     model = settings.model.value
     if model in PRACTICE_MODELS:
-        return _practice(settings, paths)
+        return _practice(settings, paths, elsewhere=elsewhere)
     if is_path(model):
-        return _given(settings, paths, machine)
-    trio = look_up(settings, paths, env, machine)
+        return _given(settings, paths, machine, elsewhere=elsewhere)
+    trio = look_up(settings, paths, env, machine, elsewhere=elsewhere)
     if trio.missing and stand_in:
         settings = replace(settings, model=Value("practice", "what is on this machine"))
+        if "engine" in trio.missing:  # the one asked for; the pair runs on whatever is here
+            settings = replace(settings, engine=Value("auto"))
         found = _practice(settings, paths)
         return replace(found, stands_in_for=trio.choice.model.label)
     if trio.missing and not expect:
@@ -80,15 +84,16 @@ def _of_catalog(settings: Settings, trio: Trio) -> Resolved:
         drafter_why=why,
         on_disk=not trio.missing,
         to_fetch=_to_fetch(trio),
-        notices=choice.notices,
+        notices=(*trio.notices, *choice.notices),
         reasons=choice.why,
     )
 
 
 def _to_fetch(trio: Trio) -> tuple[str, ...]:
     names = []
-    if trio.build is not None and not trio.engine.probed:
-        names += [asset.name for asset in trio.build.assets]
+    build = trio.better or (None if trio.engine.probed else trio.build)
+    if build is not None:
+        names += [asset.name for asset in build.assets]
     if trio.target is None:
         names.append(trio.choice.weights.file.name)
     if trio.drafter_place is not None and trio.drafter is None:
@@ -96,8 +101,10 @@ def _to_fetch(trio: Trio) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _practice(settings: Settings, paths: Paths) -> Resolved:
+def _practice(settings: Settings, paths: Paths, *, elsewhere: bool = False) -> Resolved:
     engine = local_engine(settings, paths)
+    if elsewhere:
+        engine = replace(engine, devices=None)
     size = settings.model.value.partition("-")[2] or "small"
     pair = ensure_pair(make_folder(paths.practice), size)
     label = f"practice pair ({size})"
@@ -113,10 +120,12 @@ def _practice(settings: Settings, paths: Paths) -> Resolved:
     )
 
 
-def _given(settings: Settings, paths: Paths, machine: Machine) -> Resolved:
+def _given(settings: Settings, paths: Paths, machine: Machine, *, elsewhere: bool) -> Resolved:
     """A target named by its path, judged by its header alone; with the engine that reads what it holds."""
     target = _model_file(settings.model.value, settings.model.source)
-    engine, notices = engine_reading(target.header.formats, settings, paths, machine, target.path)
+    engine, notices = engine_reading(
+        target.header.formats, settings, paths, machine, target.path, elsewhere=elsewhere
+    )
     drafter = settings.drafter.value
     return Resolved(
         engine=engine,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 
 from launcher.console import say
 from launcher.fetch_types import FetchState, Item
+from launcher.net_problem import waiting_time
 
 
 class TransferView:
@@ -49,7 +51,7 @@ class TransferView:
     def _draw(self, item: Item) -> None:
         if item.part not in self._tasks:
             self._tasks[item.part] = self._bars.add_task("", total=item.total, rate="", note="")
-        left = "" if item.left_s is None else f", {round(item.left_s)} s left"
+        left = "" if item.left_s is None else f", {waiting_time(item.left_s)} left"
         rate = "" if item.rate is None else f"{item.rate / 1e6:.1f} MB/s{left}"
         step = item.note or ("" if item.state in ("running", "done") else item.state)
         self._bars.update(
@@ -63,7 +65,7 @@ class TransferView:
 
     def _line(self, item: Item) -> None:
         tenth = 10 * item.have // item.total if item.total else item.have // 100_000_000
-        news = (item.state, tenth, item.note)
+        news = (item.state, tenth, re.sub(r"\d+", "", item.note))  # no line for every second of a countdown
         if item.state == "waiting" or self._said.get(item.part) == news:
             return
         self._said[item.part] = news

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher import catalog, engine_store
 from launcher.catalog import Build
 from launcher.choose import Choice, choose
+from launcher.choose_builds import build_name
 from launcher.devices import backend_of
 from launcher.engines import ready_engine
 from launcher.hardware.model import Machine
@@ -22,7 +23,9 @@ from launcher.shelf import Shelf
 class Trio:
     """``engine`` is probed, or expected when it is not here; ``build`` is the one to fetch then, or the one that is
     here (None: not a fetched engine). ``target`` and ``drafter``: where they lie, None when they are not here;
-    ``*_place``: where they go. ``missing``: "engine", "weights", "drafter"; empty when a start is possible.
+    ``*_place``: where they go. ``missing``: "engine", "weights", "drafter"; empty when a start is possible. ``better``: an
+    engine is here, but not the build that suits this machine best, which nobody has tried here yet.
+    ``notices``: to be said aloud, beside those of the choice.
     """
 
     choice: Choice
@@ -33,23 +36,33 @@ class Trio:
     drafter: Path | None
     drafter_place: Path | None
     missing: tuple[str, ...]
+    better: Build | None = None
+    notices: tuple[str, ...] = ()
 
 
 def look_up(
-    settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine, shelf: Shelf | None = None
+    settings: Settings,
+    paths: Paths,
+    env: Mapping[str, str],
+    machine: Machine,
+    shelf: Shelf | None = None,
+    *,
+    elsewhere: bool = False,
 ) -> Trio:
     """The trio for a model of the catalog. Asks no network. Raises LauncherError as choose and the probes do.
 
     A missing drafter alone is listed in ``missing`` only with the engine or the weights: without it the target
-    runs plain.
+    runs plain. ``elsewhere``: ``machine`` is another one than this, so that what engines say here does not count.
     """
     shelf = shelf or Shelf(settings, paths, env)
     there = ready_engine(settings, paths)
+    if there and elsewhere:
+        there = replace(there, devices=None)
     line, backend = (there.line, backend_of(there, machine)) if there else (None, None)
     choice = choose(settings, machine, catalog.load(), line, backend)
-    engine, build = there, None
-    if engine is None:
-        engine, build = _fetched(paths, choice)
+    engine, build, better, notice = (
+        (there, None, None, "") if there else _fetched(paths, choice, elsewhere=elsewhere)
+    )
     target = shelf.find(choice.weights.file)
     wants_drafter = choice.drafter is not None and not settings.drafter.value
     drafter_file = choice.drafter.file if choice.drafter is not None and wants_drafter else None
@@ -70,15 +83,22 @@ def look_up(
         drafter=drafter,
         drafter_place=shelf.place(drafter_file) if drafter_file else None,
         missing=tuple(missing),
+        better=better,
+        notices=(notice,) if notice else (),
     )
 
 
-def _fetched(paths: Paths, choice: Choice) -> tuple[Engine, Build]:
-    """The first of the wanted builds that is here, else what the first of them will be."""
-    why = dict(choice.why)["engine"]
-    for build in choice.builds:
-        folder = engine_store.installed(paths.engines, choice.line, build)
-        if folder:
-            return engine_store.engine(folder, choice.line, build, why), build
-    first = choice.builds[0]
-    return engine_store.expected(paths.engines, choice.line, first, why), first
+def _fetched(paths: Paths, choice: Choice, *, elsewhere: bool) -> tuple[Engine, Build, Build | None, str]:
+    """The first of the wanted builds that is here, else what the first of them will be; the build that would be
+    better and was never tried here; and what is to be said of that."""
+    why, line, first = dict(choice.why)["engine"], choice.line, choice.builds[0]
+    here = None if elsewhere else engine_store.find(paths.engines, line, choice.builds)
+    if here is None:
+        return engine_store.expected(paths.engines, line, first, why), first, None, ""
+    engine = engine_store.engine(here.folder, line, here.build, why)
+    if not here.notice:
+        return engine, here.build, None, ""
+    engine = replace(
+        engine, why=f"{build_name(line, here.build)}, version {engine.version}; not the best for this machine"
+    )
+    return engine, here.build, here.better, here.notice

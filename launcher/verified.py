@@ -23,8 +23,14 @@ BLOCK = 1 << 20
 class Verified:
     """Kept in ``folder`` / verified.json; a note that cannot be read or written only costs another reading."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        reading: Callable[[Path, int], None] = lambda path, count: None,  # noqa: ARG005
+    ) -> None:
+        """``reading`` hears of each file, and its bytes, before it is read to its end."""
         self._path = folder / NAME
+        self._reading = reading
         self._lock = threading.Lock()
 
     def check(
@@ -40,6 +46,7 @@ class Verified:
             known = self._notes().get(_key(path), {})
             if known.get("mark") == mark and isinstance(known.get("sha256"), str):
                 return bool(known["sha256"] == sha256.lower())
+            self._reading(path, mark[0])
             digest = _digest(path, progress)
             if _mark(path) == mark:  # nobody changed it meanwhile
                 self._note(path, mark, digest)
@@ -56,9 +63,13 @@ class Verified:
         return None
 
     def remember(self, path: Path, sha256: str) -> None:
-        """``path`` was just written with these bytes, and hashed while it was."""
+        """``path`` was just written by us with these bytes, and hashed while it was."""
         with suppress(OSError):
-            self._note(path, _mark(path), sha256.lower())
+            self._note(path, _mark(path), sha256.lower(), ours=True)
+
+    def ours(self, path: Path) -> bool:
+        """Whether ``path`` is, unchanged, what ``remember`` was told of; reads no content."""
+        return self.known(path) is not None and self._notes()[_key(path)].get("ours") is True
 
     def _notes(self) -> dict[str, dict[str, Any]]:
         try:
@@ -69,11 +80,11 @@ class Verified:
             return {}
         return {key: note for key, note in notes.items() if isinstance(note, dict)}
 
-    def _note(self, path: Path, mark: list[int], digest: str) -> None:
+    def _note(self, path: Path, mark: list[int], digest: str, *, ours: bool = False) -> None:
         with self._lock:
             # What is gone is forgotten.
             notes = {key: note for key, note in self._notes().items() if Path(key).exists()}
-            notes[_key(path)] = {"mark": mark, "sha256": digest}
+            notes[_key(path)] = {"mark": mark, "sha256": digest} | ({"ours": True} if ours else {})
             with suppress(OSError):
                 store_files.write(self._path, json.dumps(notes, indent=1).encode())
 

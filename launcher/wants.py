@@ -9,6 +9,7 @@ from pathlib import Path
 from launcher import catalog, engine_store
 from launcher.catalog import Build, HubFile, Line
 from launcher.choose import choose_line
+from launcher.disk import part_bytes
 from launcher.engines import ready_engine
 from launcher.errors import BadInput
 from launcher.fetch_types import Item
@@ -61,7 +62,7 @@ def of_trio(trio: Trio, *, engine_only: bool = False) -> Wants:
         if trio.choice.drafter is not None and trio.drafter_place is not None:
             files.append(("drafter", trio.choice.drafter.file, trio.drafter))
     line = trio.choice.line if trio.build is not None else None
-    here = trio.build if trio.engine.probed else None
+    here = trio.build if trio.engine.probed and trio.better is None else None
     return Wants(trio.choice.model.label, line, trio.choice.builds if line else (), here, tuple(files))
 
 
@@ -79,7 +80,8 @@ def items_of(wants: Wants, paths: Paths, shelf: Shelf) -> tuple[Item, ...]:
         )
     for part, file, place in wants.files:
         size = place.stat().st_size if place else file.bytes
-        have, state = (size or 0, "done") if place else (0, "waiting")
+        part_here = part_bytes(shelf.place(file))
+        have, state = (size or 0, "done") if place else (min(part_here, size or part_here), "waiting")
         where, source = str(place or shelf.place(file)), f"repository {file.repo}"
         items.append(Item(part, file.name, size, have, state, where, place is not None, source=source))
     return tuple(items)
@@ -97,5 +99,6 @@ def _for_file(settings: Settings, paths: Paths, machine: Machine) -> Wants:
     if ready_engine(settings, paths) or found is None:
         raise BadInput(f"There is no engine to fetch for {path}: the one that is here reads it.")
     line, builds = found
-    here = next((build for build in builds if engine_store.installed(paths.engines, line, build)), None)
-    return Wants(path.name, line, builds, here, ())
+    here = engine_store.find(paths.engines, line, builds)
+    best = here.build if here is not None and here.better is None else None
+    return Wants(path.name, line, builds, best, ())

@@ -129,7 +129,7 @@ def test_a_blob_that_lost_its_content(server: HubServer, tmp_path: Path, hub: Hu
 # -- folders ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", [NAME, f"ternary-27B/{NAME}"])
+@pytest.mark.parametrize("place", [NAME, f"27B/{NAME}", f"ternary-gguf/27B/{NAME}"])
 def test_a_demo_checkouts_models(tmp_path: Path, hub: Hub, place: str) -> None:
     path = lay(tmp_path / "models" / place)
     before = path.stat()
@@ -145,7 +145,7 @@ def test_a_demo_checkouts_models(tmp_path: Path, hub: Hub, place: str) -> None:
 
 
 @pytest.mark.case("C-03")
-@pytest.mark.parametrize("place", [f"a/b/{NAME}", NAME.upper(), f"{NAME}.part", f"x-{NAME}"])
+@pytest.mark.parametrize("place", [f"a/b/c/{NAME}", NAME.upper(), f"{NAME}.part", f"x-{NAME}"])
 def test_other_names_and_deeper_folders_are_not_looked_at(tmp_path: Path, hub: Hub, place: str) -> None:
     if (tmp_path / "models" / NAME.upper()).exists():
         pytest.fail("fresh folder expected")
@@ -209,6 +209,7 @@ def test_a_remembered_file_needs_no_reading_and_one_that_is_gone_is_forgotten(tm
     assert verified.check(path, sha256(DATA), told.append)
     assert told == []
     assert verified.known(path) == sha256(DATA)
+    assert verified.ours(path)
     assert str(gone) not in (tmp_path / "data" / "verified.json").read_text()
     assert not verified.check(gone, sha256(DATA))
 
@@ -224,3 +225,12 @@ def test_a_data_folder_that_cannot_be_written(tmp_path: Path) -> None:
     path, blocked = lay(tmp_path / NAME), lay(tmp_path / "a file")
     assert Verified(blocked).check(path, sha256(DATA))
     assert not Verified(blocked).check(path, sha256(OTHER))
+
+
+def test_what_was_only_read_is_not_ours(tmp_path: Path) -> None:
+    read: list[tuple[Path, int]] = []
+    path, verified = lay(tmp_path / NAME), Verified(tmp_path, lambda *what: read.append(what))
+    assert not verified.check(path, sha256(OTHER))
+    assert read == [(path, len(DATA))]
+    assert verified.known(path) == sha256(DATA)
+    assert not verified.ours(path)
