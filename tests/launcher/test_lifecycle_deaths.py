@@ -163,14 +163,6 @@ def test_an_engine_stopped_at_rest_is_replaced(room: MakeRoom) -> None:
     assert isinstance(it.ask()[-1], Finished)
 
 
-def test_an_engine_that_computes_in_silence_is_left_alone(room: MakeRoom) -> None:
-    """The paced server answers /health while it keeps a client waiting, as llama-server does."""
-    it = room(patience=QUICK, rate=10)
-    pid = it.started().pid
-    assert isinstance(it.ask(tokens=25)[-1], Finished), "2.5 s, five times the patience"
-    assert it.owner.status().pid == pid
-
-
 def test_closing_in_the_middle_of_a_question_does_not_wait(room: MakeRoom) -> None:
     it = room(rate=0.1)
     it.owner.start()

@@ -6,13 +6,14 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 
 import psutil
 import pytest
 
 from launcher.ask import make_lifecycle
-from launcher.client.events import ChatRequest, Event, Failed, Finished, Message, Text
+from launcher.client.events import ChatRequest, Event, Failed, Finished, Message, Progress, Text
 from launcher.health import Patience
 from launcher.lifecycle import Lifecycle, Status
 from launcher.paths import locate
@@ -63,15 +64,42 @@ async def ask(owner: Lifecycle, signal_after: int = 0, number: int = 0) -> list[
 
 
 @pytest.mark.system("posix")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_signal_in_mid_answer(owner: Lifecycle, number: int) -> None:
+def test_killed_in_mid_answer(owner: Lifecycle) -> None:
     owner.start()
     before = ready(owner)
     assert before.warnings == (), "the question before ready drafted, and its answer is text"
-    events = asyncio.run(asyncio.wait_for(ask(owner, 10, number), 40))
+    events = asyncio.run(asyncio.wait_for(ask(owner, 10, signal.SIGKILL), 40))
     assert isinstance(events[-1], Failed)
     assert sum(isinstance(event, Text) for event in events) >= 10
     after = ready(owner, before.pid)
     assert after.plan == before.plan
     assert len(after.steps) == 1
     assert isinstance(asyncio.run(asyncio.wait_for(ask(owner), 40))[-1], Finished)
+
+
+@pytest.mark.system("posix")
+def test_stopped_without_a_word(owner: Lifecycle) -> None:
+    owner.start()
+    before = ready(owner)
+    assert before.pid is not None
+    os.kill(before.pid, signal.SIGSTOP)
+    after = ready(owner, before.pid)
+    assert "does nothing any more" in after.steps[0]
+    assert isinstance(asyncio.run(asyncio.wait_for(ask(owner), 40))[-1], Finished)
+
+
+def test_an_engine_at_work_on_a_long_prompt_says_that_it_is_well(owner: Lifecycle) -> None:
+    """So silence means that it hangs, however long a prompt is."""
+
+    async def scene() -> tuple[int, str]:
+        async with owner.lease("chat") as lease:
+            request = ChatRequest((Message("user", "word and " * 3000),), max_tokens=1)
+            async with aclosing(lease.client.chat(request)) as events:
+                async for event in events:
+                    if isinstance(event, Progress) and 0 < event.processed < event.total:
+                        return event.total - event.processed, await lease.client.health()
+        return 0, ""
+
+    left, health = asyncio.run(asyncio.wait_for(scene(), 60))
+    assert left > 1000
+    assert health == "ok"
