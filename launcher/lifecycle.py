@@ -12,12 +12,11 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from launcher.client.http import EngineClient
 from launcher.climb import Climb, Climber, Prove, Setbacks
 from launcher.errors import EngineDied, LauncherError
 from launcher.health import HealthWatch, Patience
 from launcher.ladder import Rescue
-from launcher.lifecycle_types import Lease, Prepare, Status, Workshop, for_people, stood_still
+from launcher.lifecycle_types import Lease, Prepare, Status, Workshop, for_people, lease_of, stood_still
 from launcher.line import Line, Request
 from launcher.plan import LaunchPlan
 from launcher.supervise.server import Server
@@ -197,8 +196,8 @@ class Lifecycle:
 
     def _lent(self, request: Request[Lease | Workshop]) -> Lease | Workshop:
         if request.all_engines or self._server is None:
-            return Workshop(lambda plan: self._work(lambda: self._ensure(plan)), lambda: len(self._servers))
-        return _lease(self._server)
+            return Workshop(self._borrow, lambda: len(self._servers))
+        return lease_of(self._server)
 
     def _release(self) -> None:
         if self._line.holds_all:
@@ -213,9 +212,9 @@ class Lifecycle:
         self._lend()
         self._changed.notify_all()
 
-    async def _work(self, run: Callable[[], Lease]) -> Lease:
-        """Have the owner's thread do ``run``; giving up drops what it would have returned."""
-        job = _Job(run)
+    async def _borrow(self, plan: LaunchPlan, fresh: bool) -> Lease:
+        """Have the owner's thread ensure it; giving up drops what it would have returned."""
+        job = _Job(lambda: self._ensure(plan, fresh))
         with self._changed:
             self._jobs.append(job)
             self._changed.notify_all()
@@ -282,9 +281,11 @@ class Lifecycle:
             except Exception as error:  # the borrower's business; this thread must go on
                 job.future.set_exception(for_people(error))
 
-    def _ensure(self, plan: LaunchPlan) -> Lease:
-        """On the owner's thread: the server of ``plan`` for a workshop."""
+    def _ensure(self, plan: LaunchPlan, fresh: bool) -> Lease:
+        """On the owner's thread: the server of ``plan`` for a workshop; ``fresh``: in any case a new one."""
         server = self._servers.get(plan)
+        if fresh and server is not None:
+            self._forget(server)
         if server is None or not server.alive:
             self._stop_all(but=lambda loaded: self._may_keep(loaded, plan))
             try:
@@ -292,7 +293,7 @@ class Lifecycle:
             except EngineDied as error:
                 raise self._climber.explained(error, plan) from error
             self._tell(message=f"The {self._line.holder} has the engines; the chat waits.")
-        return _lease(server)
+        return lease_of(server)
 
     def _start(self, plan: LaunchPlan, progress: Callable[[str], None]) -> Server:
         """On the owner's thread."""
@@ -392,7 +393,3 @@ class Lifecycle:
             )
             self._line.refuse_all(error)
             self._publish()
-
-
-def _lease(server: Server) -> Lease:
-    return Lease(EngineClient(server.base_url, api_key=server.api_key), server.plan)

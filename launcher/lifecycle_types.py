@@ -47,16 +47,23 @@ class Lease:
     plan: LaunchPlan
 
 
+def lease_of(server: Server) -> Lease:
+    """The right to use ``server``, which is ready."""
+    return Lease(EngineClient(server.base_url, api_key=server.api_key), server.plan)
+
+
 class Workshop:
     """All engines for one borrower, who measures: any plan can be asked for until the lease ends."""
 
-    def __init__(self, ensure: Callable[[LaunchPlan], Awaitable[Lease]], loaded: Callable[[], int]) -> None:
+    def __init__(
+        self, ensure: Callable[[LaunchPlan, bool], Awaitable[Lease]], loaded: Callable[[], int]
+    ) -> None:
         self._ensure, self._loaded = ensure, loaded
 
-    async def engine(self, plan: LaunchPlan) -> Lease:
-        """The running server of ``plan``, started when it is not; others stay loaded if memory allows it.
-        Raises LauncherError when it cannot start."""
-        return await self._ensure(plan)
+    async def engine(self, plan: LaunchPlan, *, fresh: bool = False) -> Lease:
+        """The running server of ``plan``, started when it is not; others stay loaded if memory allows it. ``fresh``:
+        one that is running is ended first. Raises LauncherError when it cannot start."""
+        return await self._ensure(plan, fresh)
 
     def loaded(self) -> int:
         """How many engines are loaded now."""

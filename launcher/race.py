@@ -15,7 +15,7 @@ from dataclasses import replace
 from launcher.client.events import ChatRequest
 from launcher.errors import LauncherError
 from launcher.lifecycle import Lease
-from launcher.measure import Bench, Engines, Stop, StoppedError, measured_request, side_of
+from launcher.measure import Bench, Engines, Stop, StoppedError, measured_request, remembers, side_of
 from launcher.plan import LaunchPlan
 from launcher.race_record import Recorder
 from launcher.race_types import (
@@ -170,7 +170,7 @@ class _Runner:
         lease, started = await self._bench.ready(
             plan, self._request, name, lambda message: self._tell(Preparing(side, message))
         )
-        if started:
+        if started and not remembers(plan):
             self._note_swap(plan)
         self._asked.add(plan)
         return lease

@@ -52,10 +52,10 @@ class Spy:
         self.seen: dict[tuple[str, int], list[dict[str, Any]]] = {}
         self.asked: list[LaunchPlan] = []
 
-    async def engine(self, plan: LaunchPlan) -> Lease:
+    async def engine(self, plan: LaunchPlan, *, fresh: bool = False) -> Lease:
         await asyncio.to_thread(self.look)
         self.asked.append(plan)
-        self._lease = await self._workshop.engine(plan)
+        self._lease = await self._workshop.engine(plan, fresh=fresh)
         self._plan = plan
         return self._lease
 
@@ -203,6 +203,19 @@ def test_engines_that_do_not_fit_together_are_swapped_and_warmed_anew(track: Tra
     # A | B B | A: three starts, each with a warm-up of its own; the two B in a row share one.
     assert sorted(len(chats) for chats in track.spy.seen.values()) == [2, 2, 3]
     assert all(chats[0]["body"]["max_tokens"] == 32 for chats in track.spy.seen.values())
+
+
+def test_phrase_tables_that_remember_are_asked_once_each(track: Track) -> None:
+    track.engine({"rate": 1600})
+    race = track.run(track.spec((PLAIN, Method("ngram-mod")), adaptive=False, rounds=2))[0]
+    assert race.verdict.rounds == 2
+    assert not race.swapped
+    tables = [chats for (spec_type, _), chats in track.spy.seen.items() if spec_type == "ngram-mod"]
+    assert [len(chats) for chats in tables] == [2, 2], "started anew for each answer"
+    for warm_up, measured in (([chat["body"] for chat in chats]) for chats in tables):
+        assert warm_up["messages"] != measured["messages"]
+        assert warm_up["max_tokens"] == 16
+    assert len(next(chats for (spec_type, _), chats in track.spy.seen.items() if spec_type == "none")) == 3
 
 
 def test_engines_that_fit_stay_and_the_person_is_told(track: Track) -> None:

@@ -30,7 +30,7 @@ class FakeWorkshop(Workshop):
     def __init__(self, url: str, drafting: str) -> None:
         self._urls = url, drafting
 
-    async def engine(self, plan: LaunchPlan) -> Lease:
+    async def engine(self, plan: LaunchPlan, *, fresh: bool = False) -> Lease:  # noqa: ARG002
         return Lease(EngineClient(self._urls[plan.spec_type != "none"]), plan)
 
     def loaded(self) -> int:
