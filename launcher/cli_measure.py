@@ -170,7 +170,7 @@ def lab(
     minutes: Annotated[
         float | None,
         typer.Option(
-            min=0.05, help="No answer begins after so many (default: 60; quick: 2.5).", show_default=False
+            min=0.05, help="No answer begins after so many (default: 60; quick: 3).", show_default=False
         ),
     ] = None,
     thinking: Annotated[

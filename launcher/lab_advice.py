@@ -115,15 +115,21 @@ def _plain(purpose: str, whom: str, candidates: Sequence[_Candidate], share: str
             f"Nothing that was tried is faster beyond doubt; {best.method.name} comes nearest, at {best.ratio:.2f} times "
             f"the speed of plain decoding ({low:.2f} to {high:.2f} at {share} confidence)."
         )
-    text.append(
-        "That is sure."
-        if sure
-        else f"That is not sure: {highest.method.name} could gain up to {highest.spread[1] - 1:.0%}; a longer lab would "
-        "tell."
-        if highest.spread[1] > 1 + WORTH
-        else "That rests on one answer each; a longer lab would make it sure."
-    )
+    text.append(_sure_of_plain(sure, highest))
     return Advice(purpose, PLAIN, 1.0, (1.0, 1.0), " ".join(text), sure)
+
+
+def _sure_of_plain(sure: bool, highest: _Candidate) -> str:
+    gain = highest.spread[1] - 1
+    if sure:
+        return "That is sure."
+    if gain <= WORTH:
+        return "That rests on one answer each; a longer lab would make it sure."
+    how = f"up to {gain:.0%} faster" if gain <= 1 else "faster by far"
+    return (
+        f"That is not sure: by these answers {highest.method.name} could be {how}. Close what else is at work on this "
+        "machine, or let the lab run longer."
+    )
 
 
 def _sure(sure: bool, best: _Candidate) -> str:

@@ -120,11 +120,18 @@ def sweep_rows(sweep: Sweep) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
                 number(point.tokens_per_second, "{:.1f}"),
                 f"{point.ratio:.2f}x ({point.spread[0]:.2f} to {point.spread[1]:.2f})",
                 number(point.acceptance, "{:.0%}"),
-                number(point.break_even, "{:.0%}"),
+                share(point.break_even),
                 mark,
             )
         )
     return headers, rows
+
+
+def share(break_even: float | None) -> str:
+    """A break-even acceptance for people: above 1 there is none, below 0 any will do."""
+    if break_even is not None and break_even > 1:
+        return "none: over 100%"
+    return number(None if break_even is None else max(break_even, 0.0), "{:.0%}")
 
 
 def notes(figures: CellFigures) -> list[str]:

@@ -35,8 +35,8 @@ from launcher.supervise.streamed import Streamed, run_streamed
 PROGRAM = "llama-speculative-simple"
 # Options of the launch plan that mean the same to it.
 SHARED = frozenset(
-    "-m -md --spec-type --spec-draft-n-max --spec-draft-p-min -ngl -ngld -devd -fa -c -t -ctk -ctv "
-    "--top-p --top-k --min-p".split()
+    {"-m", "-md", "--spec-type", "--spec-draft-n-max", "--spec-draft-p-min", "-ngl", "-ngld", "-devd"}
+    | {"-fa", "-c", "-t", "-ctk", "-ctv", "--top-p", "--top-k", "--min-p"}
 )
 TEMPLATE_CONTEXT = 512  # tokens: the template is applied to text, whatever its length
 
