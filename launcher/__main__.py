@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 
 # Each ends us as Ctrl+C does: what runs behind us is ended first. SIGHUP: the terminal was closed.
@@ -14,13 +15,17 @@ ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 def main() -> None:
     """Run the command line and map what goes wrong to one sentence and an exit code."""
     if sys.argv[1:2] == ["embedded-server"]:  # before the heavy imports: a child of ours
-        from launcher import embedded
+        from launcher import embedded, streams
 
+        streams.ensure(keep=False)
         sys.exit(embedded.main(sys.argv[2:]))
     if sys.argv[1:2] == ["watched"]:
         from launcher.supervise import watched
 
         sys.exit(watched.main())
+    from launcher import streams
+
+    log = streams.ensure()  # before anybody may write
     from launcher import cli, console
     from launcher.errors import LauncherError
 
@@ -29,11 +34,27 @@ def main() -> None:
         cli.app()
     except LauncherError as error:
         console.fail(error)
+        show_at_desktop(error, log)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone; nobody is there to be told
         sys.exit(141)
+    except Exception as error:
+        show_at_desktop(error, log)
+        raise
+
+
+def show_at_desktop(error: Exception, log: Path | None) -> None:
+    """Nobody reads a terminal after a double-click: then the page that was to open says what is wrong. ``log``: where
+    the output goes, if it goes to a file."""
+    from launcher import alert, cli, streams
+    from launcher.errors import LauncherError
+
+    said = sys.argv[1:]
+    if streams.by_double_click(log) and "--no-browser" not in said and not cli.commands() & set(said):
+        told = error if isinstance(error, LauncherError) else alert.unexpected(error)
+        alert.show(told, streams.folder(), log)
 
 
 def end_on_signals() -> None:

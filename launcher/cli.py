@@ -240,6 +240,11 @@ def engines_build(
     run_build(start.settings, start.paths, jobs=jobs, quantize=quantize)
 
 
+def commands() -> set[str]:
+    """The names of the commands; without one, the page is meant."""
+    return set(command().commands)
+
+
 def command() -> Any:
     """The click command behind the app, for tools that document it."""
     return cast("Any", typer.main.get_command(app))

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from importlib import metadata
 from typing import Any
 
@@ -30,7 +31,9 @@ AUTO_SLOTS = 4
 def program() -> tuple[str, ...]:
     """The words that start the child; llama-server's options follow."""
     if getattr(sys, "frozen", False):
-        return (sys.executable, SUBCOMMAND)
+        # On Windows the app has a second program, with streams: a log can be read from that one.
+        twin = Path(sys.executable).with_name(f"bonsai{Path(sys.executable).suffix}")
+        return (str(twin) if twin.is_file() else sys.executable, SUBCOMMAND)
     # -P: a folder named launcher where the person stands must not be taken for ours.
     return (sys.executable, "-P", "-m", "launcher", SUBCOMMAND)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 
-from launcher import __version__, console
+from launcher import __version__, console, instance
 from launcher.ask import make_lifecycle
 from launcher.fetching import Fetching
 from launcher.hardware.detect import in_background
@@ -24,20 +24,35 @@ from launcher.settings import Settings, Value
 from launcher.store import Store
 from launcher.supervise import ports
 
-
 LOOKING = "still looking"
 
 
 def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browser: bool) -> None:
-    """Serve the page until it is quit; the engine starts behind it and is gone when this returns.
+    """Serve the page until it is quit; the engine starts behind it and is gone when this returns. When this home's
+    page is served already, only show that one.
 
     Raises PortTaken when BONSAI_UI_PORT was asked for by name and is taken, FolderError when the data
     folder cannot be used. A missing or broken engine or model is shown on the page instead.
     """
+    with instance.the_page(paths.run) as page:
+        if isinstance(page, instance.Mine):
+            _serve(settings, paths, env, page, browser=browser)
+            return
+        console.say(
+            f"Bonsai Launcher is running already: {page.url}  (with the settings it was started with)"
+        )
+        if browser:
+            webbrowser.open(page.url)
+
+
+def _serve(
+    settings: Settings, paths: Paths, env: Mapping[str, str], mine: instance.Mine, *, browser: bool
+) -> None:
     from webui.app import PageContext, gradio_environment, serve
     from webui.state import RaceRoom, Row
 
-    os.environ.update(gradio_environment(env))  # read by gradio when it is imported
+    # Read by gradio when it is imported. Its folder for uploads would stay behind in the shared temporary one.
+    os.environ.update(gradio_environment(env) | {"GRADIO_TEMP_DIR": str(paths.cache / "gradio")})
     looking = in_background()  # a driver may have to be woken up; the page does not wait for it
     host = settings.host.value
     remote = host not in LOOPBACK
@@ -53,6 +68,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
     races = _RacePlanner(engine_settings, paths, env, looking.result)
     fetching = Fetching(engine_settings, paths, env, looking.result, use=lambda: lifecycle.start(None))
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    mine.announce(url)
     context = PageContext(
         lifecycle=lifecycle,
         store=store,
@@ -66,6 +82,7 @@ def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browse
         password=password,
         races=RaceRoom(RaceStore(paths.data), races.offers, races.default, races.plans, races.machine),
         fetching=fetching,
+        prove=mine.prove,
     )
 
     def started() -> None:

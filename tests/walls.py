@@ -47,6 +47,7 @@ ONLY: dict[str, set[str]] = {
         "launcher/engine_probe.py",
         "launcher/hardware/detect.py",
         "launcher/page.py",
+        "launcher/streams.py",  # where logs lie, before anything can be read
     },
     "os.getenv": set(),
     "os.putenv": set(),
@@ -62,7 +63,12 @@ ONLY: dict[str, set[str]] = {
         "launcher/supervise/_posix.py",
         "launcher/supervise/system.py",
     },
-    "platform": {"launcher/embedded.py", "launcher/engine_build.py", "launcher/hardware/*.py"},
+    "platform": {
+        "launcher/alert.py",
+        "launcher/embedded.py",
+        "launcher/engine_build.py",
+        "launcher/hardware/*.py",
+    },
     "subprocess": {
         "launcher/compiling.py",
         "launcher/engine_probe.py",
@@ -72,7 +78,12 @@ ONLY: dict[str, set[str]] = {
     "os.system": set(),
     "os.popen": set(),
     "multiprocessing": set(),
-    "ctypes": {"launcher/embedded.py", "launcher/hardware/probes.py", "launcher/supervise/_*.py"},
+    "ctypes": {
+        "launcher/alert.py",
+        "launcher/embedded.py",
+        "launcher/hardware/probes.py",
+        "launcher/supervise/_*.py",
+    },
     "psutil": {"launcher/hardware/*.py", "launcher/supervise/*.py"},
     "socket": {
         "launcher/client/loopback.py",
@@ -105,7 +116,7 @@ ONLY: dict[str, set[str]] = {
     "rich": {"launcher/console.py", "launcher/transfer_view.py"},
     "gradio": {"webui/*.py"},
     "uvicorn": {"webui/app.py"},
-    "webbrowser": {"launcher/page.py"},
+    "webbrowser": {"launcher/alert.py", "launcher/page.py"},
     "webui": {"webui/*.py", "launcher/page.py"},
 }
 

@@ -26,7 +26,7 @@ class Page:
         self._context = context
         self._routes: Any = None
         self._app = Guard(
-            Front(self._build),
+            Front(self._build, context.prove),
             host=context.host,
             port=context.port,
             token=context.run_token,

@@ -13,10 +13,12 @@ from webui.guard import App, Receive, Scope, Send
 
 
 class Front:
-    """``build`` makes the real application; it runs in a thread, once, from the moment the server starts."""
+    """``build`` makes the real application; it runs in a thread, once, from the moment the server starts.
+    ``prove`` answers a second start of the launcher that asks whether this is the page it has heard of."""
 
-    def __init__(self, build: Callable[[], App]) -> None:
+    def __init__(self, build: Callable[[], App], prove: Callable[[str], str] | None = None) -> None:
         self._build = build
+        self._prove = prove
         self._app: App | None = None
         self._problem = ""
         self._inner: asyncio.Task[None] | None = None
@@ -29,6 +31,9 @@ class Front:
         elif scope["type"] == "http" and scope["path"] == "/bonsai/ready":
             state = {"ready": self._app is not None, "problem": self._problem}
             await _answer(send, 200, b"application/json", json.dumps(state).encode())
+        elif self._prove is not None and scope["type"] == "http" and scope["path"] == "/bonsai/instance":
+            challenge = scope["query_string"].decode("latin-1")
+            await _answer(send, 200, b"text/plain", self._prove(challenge).encode())
         elif self._app is not None:
             await self._app(scope, receive, send)
         elif scope["type"] == "http" and scope["path"] == "/":

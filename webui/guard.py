@@ -19,7 +19,9 @@ HEADER = b"x-bonsai-token"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 # The frame of the page holds no secrets; it is what hands out the token.
-_OPEN = frozenset({"/", "/bonsai/ready", "/favicon.ico", "/manifest.json", "/robots.txt", "/theme.css"})
+_OPEN = frozenset(
+    {"/", "/bonsai/ready", "/bonsai/instance", "/favicon.ico", "/manifest.json", "/robots.txt", "/theme.css"}
+)
 _OPEN_BELOW = ("/assets/", "/static/", "/svelte/", "/bonsai/static/")
 
 _SECURITY = (
@@ -79,7 +81,7 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() != f"http://{host}":
             return 403, "Requests from other web pages are refused."
-        if self._password is not None and not self._knows_password(headers):
+        if self._password is not None and not _proves_us(scope) and not self._knows_password(headers):
             return 401, "This page needs the password that was printed when it was started."
         if _needs_token(scope) and not self._has_token(headers):
             return 403, "This request does not come from the page of this run. Reload the page."
@@ -131,6 +133,11 @@ class Guard:
             await send(message)
 
         return outgoing
+
+
+def _proves_us(scope: Scope) -> bool:
+    """A second start of ours has no password; what it asks for tells it nothing that it does not know."""
+    return bool(scope["type"] == "http" and scope["path"] == "/bonsai/instance")
 
 
 def _needs_token(scope: Scope) -> bool:

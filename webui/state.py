@@ -98,7 +98,8 @@ class FetchRoom(Protocol):
 @dataclass(frozen=True)
 class PageContext:
     """``run_token`` is this run's secret; ``password`` is set when other machines may connect. ``look`` returns at
-    once with the rows on the machine: looking at it may take longer than making the page."""
+    once with the rows on the machine: looking at it may take longer than making the page. ``prove``: what a second
+    start is answered, from its challenge."""
 
     lifecycle: Lifecycle
     store: Store
@@ -113,6 +114,7 @@ class PageContext:
     on_quit: Callable[[], None] = _nothing
     races: RaceRoom | None = None
     fetching: FetchRoom | None = None
+    prove: Callable[[str], str] | None = None
 
     @property
     def machine_rows(self) -> tuple[Row, ...]:
