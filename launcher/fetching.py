@@ -140,8 +140,9 @@ class FetchJob:
         remotes = {}
         for part, file in absent:
             self._check()
+            before = shelf.hub.notices
             remotes[part] = shelf.hub.remote(file)
-            self._sticky[part] = " ".join(shelf.hub.notices)
+            self._sticky[part] = " ".join(it for it in shelf.hub.notices if it not in before)
             self._change(part, total=remotes[part].total, note=self._sticky[part])
         check_space({shelf.place(file): remotes[part].total for part, file in absent})
         self._check()
@@ -215,8 +216,12 @@ class FetchJob:
         return [self._paths.cache / "downloads" / f"{line.tag}-{asset.name}" for asset in build.assets]
 
     def _fetch_build(self, line: Line, build: Build, network: Network, tried: Mapping[str, str]) -> None:
-        make_folder(self._paths.cache / "downloads")
         self._check()
+        where = engine_store.installed(self._paths.engines, line, build)
+        if where:  # somebody else was quicker
+            self._change("engine", state="done", where=str(where))
+            return
+        make_folder(self._paths.cache / "downloads")
         remotes = releases.find_assets(line, build.assets, network, self._settings.releases_url.value)
         archives = self._archives(line, build)
         sizes = [remote.total for remote in remotes]

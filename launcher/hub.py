@@ -61,13 +61,11 @@ class Hub:
         host = self._host()
         token, source = self._token(host)
         try:
-            found = self._ask(file, token)
+            found = self._ask_here(file, token)
         except _Refused as refused:
             if token and refused.status in (401, 403):
                 found = self._without(file, refused, source)
                 token = ""
-            elif file.revision and refused.code == "RevisionNotFound" and is_here(self._endpoint):
-                return self.remote(replace(file, revision=None))
             else:
                 used = source if token else self._refused
                 raise refusal(refused.status, refused.headers, file, self._endpoint, used) from None
@@ -91,7 +89,7 @@ class Hub:
     def _without(self, file: HubFile, refused: _Refused, source: str) -> HfFileMetadata:
         """A public repository needs no token, and an expired one closes it: ask again without."""
         try:
-            found = self._ask(file, "")
+            found = self._ask_here(file, "")
         except _Refused as again:
             # To a token that it does not know, the hub says nothing about the repository.
             tells = refused if refused.code else again
@@ -101,6 +99,15 @@ class Hub:
             f"The hub refuses {source}, which may have expired. {file.repo} is public: going on without it."
         )
         return found
+
+    def _ask_here(self, file: HubFile, token: str) -> HfFileMetadata:
+        """``_ask``; a hub on this machine need not have the pinned revision."""
+        try:
+            return self._ask(file, token)
+        except _Refused as refused:
+            if not (file.revision and refused.code == "RevisionNotFound" and is_here(self._endpoint)):
+                raise
+        return self._ask(replace(file, revision=None), token)
 
     def _ask(self, file: HubFile, token: str) -> HfFileMetadata:
         """The metadata; tries again when the hub is in trouble. Raises _Refused and NetworkProblem."""
