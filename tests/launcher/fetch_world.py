@@ -141,3 +141,31 @@ def wait_for(job: FetchJob, *phases: str) -> FetchState:
 
 def item(state: FetchState, part: str) -> Item:
     return next(it for it in state.items if it.part == part)
+
+
+def slow(net: World, seconds: float = 60) -> None:
+    """The weights take so long."""
+    name, data = net.weights
+    net.fault(name, Fault(rate=len(data) / seconds))
+
+
+def fast(net: World) -> None:
+    net.hub.store.always.clear()
+
+
+def some_of(job: FetchJob, part: str) -> None:
+    """Wait until a bit of that part is here."""
+    wait_until(
+        lambda: any(it.part == part and it.have > 4096 for it in job.state().items), LONG_S, f"some of {part}"
+    )
+
+
+def hold(job: FetchJob) -> None:
+    """Pause it and wait until nothing moves any more."""
+    job.pause()
+    wait_until(lambda: any(it.note == "paused" for it in job.state().items), LONG_S, "the pause")
+
+
+def in_order(values: list[str]) -> list[str]:
+    """``values`` without what only says the same again."""
+    return [value for at, value in enumerate(values) if at == 0 or values[at - 1] != value]

@@ -8,12 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import Cancelled, DigestMismatch, HubProblem, NetworkProblem, NoSpace, NotAnEngine
 from launcher.fetch_types import FetchState
-from launcher.fetching import FetchJob
 from tests.conftest import wait_until
 from tests.fakes.file_server import Fault
-from tests.launcher.fetch_world import CARD, LONG_S, PLAIN, World, item, wait_for, world
+from tests.launcher.fetch_world import (
+    LONG_S,
+    PLAIN,
+    World,
+    fast,
+    hold,
+    in_order,
+    item,
+    slow,
+    some_of,
+    wait_for,
+    world,
+)
 from tests.standins import engine_script
 
 pytestmark = pytest.mark.system("posix")  # the engines of these tests are shell scripts
@@ -25,53 +35,26 @@ def net(home: Path) -> Iterator[World]:
         yield made
 
 
-def slow(net: World, seconds: float = 60) -> None:
-    """The weights take so long."""
-    name, data = net.weights
-    net.fault(name, Fault(rate=len(data) / seconds))
-
-
-def fast(net: World) -> None:
-    net.hub.store.always.clear()
-
-
-def some_of(job: FetchJob, part: str) -> None:
-    """Wait until a bit of that part is here."""
-    wait_until(
-        lambda: any(it.part == part and it.have > 4096 for it in job.state().items), LONG_S, f"some of {part}"
-    )
-
-
-def hold(job: FetchJob) -> None:
-    """Pause it and wait until nothing moves any more."""
-    job.pause()
-    wait_until(lambda: any(it.note == "paused" for it in job.state().items), LONG_S, "the pause")
-
-
 # -- all goes well ------------------------------------------------------------------------------------------
 
 
-def test_everything_comes_and_every_state_is_told_in_order(net: World) -> None:
+def test_everything_comes_and_every_state_is_toldin_order(net: World) -> None:
     job, told = net.job(), list[FetchState]()
     job.on_change(told.append)
     job.run()
     net.whole()
-    assert _in_order([state.phase for state in told]) == ["looking", "running", "done"]
+    assert in_order([state.phase for state in told]) == ["looking", "running", "done"]
     parts = [state for state in told if state.items]
-    engine = _in_order([item(state, "engine").state for state in parts])
+    engine = in_order([item(state, "engine").state for state in parts])
     assert engine == ["waiting", "running", "unpacking", "proving", "done"]
-    assert _in_order([item(state, "weights").state for state in parts]) == ["waiting", "running", "done"]
-    assert _in_order([item(state, "drafter").state for state in parts]) == ["waiting", "running", "done"]
+    assert in_order([item(state, "weights").state for state in parts]) == ["waiting", "running", "done"]
+    assert in_order([item(state, "drafter").state for state in parts]) == ["waiting", "running", "done"]
     last = told[-1]
     assert last == job.state()
     assert last.have == last.total == net.sent()
     assert last.rate is None
     assert item(last, "weights").where == str(net.weights_path)
     assert not item(last, "weights").in_place
-
-
-def _in_order(values: list[str]) -> list[str]:
-    return [value for at, value in enumerate(values) if at == 0 or values[at - 1] != value]
 
 
 @pytest.mark.case("C-08")
@@ -213,7 +196,12 @@ def test_cancel_while_a_file_that_was_here_is_read(net: World, tmp_path: Path) -
 
 def test_an_end_can_be_tried_again_from_the_very_callback_that_tells_it(net: World) -> None:
     name = net.weights[0]
-    net.hub.trouble(net.files.choice.weights.file.repo, name, Fault(status=404), revision=_revision(net))
+    net.hub.trouble(
+        net.files.choice.weights.file.repo,
+        name,
+        Fault(status=404),
+        revision=net.files.choice.weights.file.revision or "main",
+    )
     job, tries = net.job(), list[str]()
 
     def retry(state: FetchState) -> None:
@@ -228,10 +216,6 @@ def test_an_end_can_be_tried_again_from_the_very_callback_that_tells_it(net: Wor
     assert "404" in tries[0]
     assert state.error == ""
     net.whole()
-
-
-def _revision(net: World) -> str:
-    return net.files.choice.weights.file.revision or "main"
 
 
 def test_begin_while_it_runs_changes_nothing(net: World) -> None:
@@ -267,215 +251,3 @@ def test_pause_and_resume_after_the_end_change_nothing(net: World) -> None:
     for act in (job.pause, job.resume, job.cancel):
         act()
     assert job.state().phase == "done"
-
-
-# -- engines that do not run --------------------------------------------------------------------------------
-
-
-@pytest.mark.case("D-10")
-def test_a_build_that_does_not_run_here_is_told_and_the_next_one_is_taken(home: Path) -> None:
-    with world(home.parent, CARD, modes={"cuda": "missing-library"}) as net:
-        job, told = net.job(), list[FetchState]()
-        job.on_change(told.append)
-        job.run()
-        engine = item(job.state(), "engine")
-        assert "vulkan" in engine.name
-        assert "libcudart.so.12 is missing" in engine.note
-        assert "Trying prism-legacy for Vulkan instead." in engine.note
-        tried = _in_order([item(state, "engine").name for state in told if state.items])
-        assert [next(word for word in ("12.8", "12.4", "vulkan") if word in name) for name in tried] == [
-            "12.8",
-            "12.4",
-            "vulkan",
-        ]
-        net.whole()
-        # It is not tried again and again, and not forgotten.
-        again = net.job()
-        again.run()
-        assert again.state().phase == "done"
-        assert net.releases.sent[net.asset_path(net.asset_names()[0])] == len(
-            net.files.releases[(net.files.choice.line.repo, net.files.choice.line.tag)][net.asset_names()[0]]
-        )
-
-
-def test_when_none_runs_the_last_archive_stays_for_another_try(home: Path) -> None:
-    with world(home.parent, modes={"cpu": "illegal"}) as net:
-        job = net.job(engine_only=True)
-        with pytest.raises(NotAnEngine, match="newer CPU"):
-            job.run()
-        sent = net.sent()
-        again = net.job(engine_only=True)
-        again.begin()
-        state = wait_for(again, "failed")
-        assert "newer CPU" in state.error
-        assert state.remedy
-        assert item(state, "engine").state == "failed"
-        assert net.sent() == sent
-        assert not list(net.paths.engines.iterdir())
-
-
-# -- what stands against it ---------------------------------------------------------------------------------
-
-
-@pytest.mark.case("C-08")
-def test_offline_is_one_sentence_and_no_request(net: World) -> None:
-    job = net.job(offline="1")
-    with pytest.raises(NetworkProblem, match="BONSAI_OFFLINE forbids") as caught:
-        job.run()
-    assert "BONSAI_MODEL=practice" in caught.value.remedy
-    assert (net.hub.requests, net.releases.requests) == ([], [])
-
-
-@pytest.mark.case("C-03")
-def test_room_is_looked_for_before_anything_comes(net: World) -> None:
-    file = net.files.choice.weights.file
-    net.hub.trouble(file.repo, file.name, Fault(headers={"X-Linked-Size": str(10**17)}))
-    job = net.job()
-    with pytest.raises(NoSpace, match="are needed") as caught:
-        job.run()
-    assert str(net.paths.models) in caught.value.what
-    assert net.sent() == 0
-    assert net.releases.requests == []
-
-
-def test_a_file_that_the_hub_does_not_have(net: World) -> None:
-    del net.hub.repos[net.files.choice.weights.file.repo][net.weights[0]]
-    job = net.job()
-    job.begin()
-    state = wait_for(job, "failed")
-    assert net.weights[0] in state.error
-    assert [it.state for it in state.items] == ["waiting", "waiting", "waiting"]
-    with pytest.raises(HubProblem):
-        net.job().run()
-
-
-@pytest.mark.case("C-03")
-@pytest.mark.parametrize("left", [b"GGUF, and the disk was full", None])
-def test_a_wrong_file_under_the_final_name_is_replaced(net: World, left: bytes | None) -> None:
-    path, data = net.weights_path, net.weights[1]
-    path.parent.mkdir(parents=True)
-    path.write_bytes(bytes(len(data)) if left is None else left)
-    net.job().run()
-    net.whole()
-
-
-@pytest.mark.case("C-03")
-def test_wrong_bytes_get_no_name(net: World) -> None:
-    net.fault(net.weights[0], Fault(wrong_at=5000))
-    with pytest.raises(DigestMismatch):
-        net.job().run()
-    assert not net.weights_path.exists()
-
-
-@pytest.mark.case("C-07")
-def test_a_refused_token_is_said_to_the_end_and_never_shown(net: World) -> None:
-    net.env["HF_TOKEN"] = "hf_expiredEXPIREDexpired"
-    job, told = net.job(), list[FetchState]()
-    job.on_change(told.append)
-    job.run()
-    assert "going on without it" in item(job.state(), "weights").note
-    assert "hf_expired" not in str(told)
-    net.whole()
-
-
-def test_what_nobody_foresaw_is_told_too(net: World) -> None:
-    def machine() -> object:
-        raise RuntimeError("a driver went mad")
-
-    done: list[int] = []
-    job = net.job(machine=machine, done=lambda: done.append(1))  # type: ignore[arg-type]
-    job.begin()
-    state = wait_for(job, "failed")
-    assert "a driver went mad" in state.error
-    job.close()
-    assert done == []
-
-
-def test_whoever_waits_for_the_end_hears_of_it_once(net: World) -> None:
-    done: list[str] = []
-    job = net.job(engine_only=True, done=lambda: done.append(job.state().phase))
-    job.begin()
-    wait_for(job, "done")
-    job.close()
-    assert done == ["done"]
-
-
-# -- several at once ----------------------------------------------------------------------------------------
-
-
-def test_two_jobs_in_one_home_fetch_everything_once(net: World) -> None:
-    jobs = [net.job(), net.job()]
-    for job in jobs:
-        job.begin()
-    for job in jobs:
-        assert wait_for(job, "done", "failed").phase == "done"
-    net.whole()
-    # The engine's archive may come twice where the first is unpacked and gone before the second looks.
-    assert sum(net.hub.store.sent.values()) == sum(
-        len(data) for part in net.files.hub.values() for data in part.values()
-    )
-
-
-def test_who_finishes_meanwhile_keeps_the_file(net: World) -> None:
-    """The first job looked before the second one was done, and then has the right file under its name."""
-    slow(net)
-    first = net.job()
-    first.begin()
-    some_of(first, "weights")
-    second = net.job()
-    second.begin()
-    wait_until(
-        lambda: any("another Bonsai" in it.note for it in second.state().items), LONG_S, "the second to wait"
-    )
-    fast(net)
-    hold(first)
-    first.resume()
-    for job in (first, second):
-        assert wait_for(job, "done", "failed").phase == "done"
-    net.whole()
-
-
-def test_callbacks_hear_the_newest_last_from_whatever_thread(net: World) -> None:
-    slow(net, 3)
-    job, told = net.job(), list[FetchState]()
-
-    def nosy(state: FetchState) -> None:
-        told.append(state)
-        job.state()
-        if state.phase == "running" and item(state, "weights").have > 20_000:
-            job.pause()  # from the job's own thread
-        elif state.phase == "paused":
-            job.resume()
-
-    job.on_change(nosy)
-    off = job.on_change(lambda _: pytest.fail("it was taken off"))
-    off()
-    off()
-    job.begin()
-    stop = threading.Event()
-
-    def play() -> None:
-        while not stop.wait(0.02):
-            job.pause()
-            job.resume()
-
-    threads = [threading.Thread(target=play) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: len(told) > 60, LONG_S, "some changes")
-    stop.set()
-    for thread in threads:
-        thread.join(LONG_S)
-        assert not thread.is_alive()
-    job.cancel()
-    wait_for(job, "cancelled")
-    job.close()
-    assert told[-1] == job.state()
-
-
-def test_cancelled_is_raised_on_the_callers_own_thread(net: World) -> None:
-    slow(net)
-    job = net.job()
-    job.on_change(lambda state: job.cancel() if state.phase == "running" else None)
-    with pytest.raises(Cancelled):
-        job.run()
