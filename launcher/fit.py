@@ -143,12 +143,15 @@ class _Fitting:
         self.settings, self.machine, self.target, self.drafter = settings, machine, target, drafter
         asked = settings.ngl.value
         self.on_processor = backend == "cpu" or asked == 0
+        # Engines there may have Metal in them, which crashes or computes nonsense.
+        self.never_gpu = (machine.system, machine.arch) == ("Darwin", "x86_64")
         self.batch = batch or (PROCESSOR_BATCH if backend == "cpu" else BATCH)
         self.room = room_of(machine, "cpu" if self.on_processor else backend)
         self.contexts = self._contexts()
 
     def run(self) -> Fit:
-        layers = ALL_LAYERS if self.settings.ngl.value is None else self.settings.ngl.value
+        asked = self.settings.ngl.value
+        layers = asked if asked is not None else 0 if self.never_gpu else ALL_LAYERS
         need = self._need(self.contexts[0])
         if need is None or self.room.usable is None:
             return self._unknown(need, layers)
@@ -300,6 +303,8 @@ class _Fitting:
     def _layers_why(self, verdict: str) -> str:
         if self.settings.ngl.value is not None:
             return f"asked by {self.settings.ngl.source}"
+        if self.never_gpu:
+            return "none on a GPU: Metal is unreliable on Macs with an Intel processor"
         if verdict == "partly":
             return f"as many of the {self.target.layers} layers as fit on the GPU"
         if verdict == "gpu" or (verdict == "ram" and not self.on_processor):

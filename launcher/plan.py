@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from launcher.choose_builds import seen_by
 from launcher.devices import backend_of, differences
 from launcher.errors import PlanRefused
 from launcher.fit import ALL_LAYERS, DEFAULT_CONTEXT, PROCESSOR_BATCH, Fit, fit
@@ -201,6 +202,8 @@ def _fit(settings: Settings, machine: Machine, resolved: Resolved, batch: int, *
             for device in engine.devices
         )
         machine = replace(machine, gpus=listed)
+    else:
+        machine = seen_by(machine, backend)
     drafter = resolved.drafter.header if resolved.drafter and with_drafter else None
     return fit(settings, machine, backend, resolved.target.header, drafter, batch)
 
