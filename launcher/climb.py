@@ -15,7 +15,7 @@ from launcher.errors import (
     PlanRefused,
 )
 from launcher.ladder import AGAIN, Rescue, Rung, once_more, without_drafter
-from launcher.lifecycle_types import Prepare
+from launcher.lifecycle_types import Prepare, stood_still
 from launcher.plan import LaunchPlan
 from launcher.proof import Proof
 from launcher.supervise.diagnose import Diagnosis
@@ -189,7 +189,8 @@ class Climber:
         self._tell(phase="starting", message=sentence, steps=climb.steps, pid=None)
 
     def _proven(self, server: Server, plan: LaunchPlan, stop: Callable[[], bool]) -> LaunchPlan:
-        """``plan`` with what the test question brought to light. Raises EngineDied when it killed the engine."""
+        """``plan`` with what the test question brought to light. Raises EngineDied when it killed the engine,
+        or made it hang."""
         if self._prove is None or stop():
             return plan
         proof = self._proofs.get(server.alias)
@@ -202,6 +203,9 @@ class Climber:
                     raise server.death() from problem
                 proof = Proof(problems=(f"The engine did not answer a test question: {problem.what}",))
             if not stop():
+                if self._hung(server):
+                    server.stop(at_once=True)
+                    raise stood_still(server)
                 self._proofs = {server.alias: proof}
         return replace(plan, warnings=(*plan.warnings, *proof.problems))
 

@@ -256,7 +256,7 @@ class Lifecycle:
         with self._changed:
             hung, self._hung = self._hung & set(self._answering), set()
         for server in hung:
-            server.stop()
+            server.stop(at_once=True)
         for server in [it for it in self._answering if not it.alive]:
             self._forget(server)
             if server is self._server and not self._line.holds_all:

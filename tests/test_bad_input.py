@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -94,7 +95,10 @@ def test_engine_that_dies_while_loading(bonsai: Bonsai, tmp_path: Path) -> None:
     dying = "import sys\nif '-m' in sys.argv: sys.exit('error: failed to load model: out of memory')\n"
     program.write_text(text.replace("import sys\n", dying, 1))
     done = bonsai("ask", "hello", env={"BONSAI_LLAMA_SERVER": str(program)})
-    refused(done, "ended while loading", "failed to load model: out of memory", ".log")
+    refused(done, "The engine ended with exit code 1", "failed to load model: out of memory")
+    assert re.search(
+        r"The whole log is in \S.*bonsai home.logs.llama-server-[\w-]+\.log\.$", " ".join(done.stderr.split())
+    )
 
 
 def test_home_that_is_a_file(bonsai: Bonsai, tmp_path: Path) -> None:

@@ -240,8 +240,8 @@ def _unknown(log: _Log, words: str) -> Diagnosis:
     return Diagnosis(
         "unknown",
         f"The engine ended with {words}{said}.",
-        "Read the end of its log (its place is shown with this message), then start it again; if it returns, choose "
-        "another build with BONSAI_ENGINE, and send a report with the log.",
+        "Start it again. If it ends so again, read the end of its log, choose another build with BONSAI_ENGINE, and send "
+        "a report with the log.",
         last[-1] if last else words,
         again=True,
     )

@@ -121,12 +121,15 @@ class Server:
                 self._wait_ready(cancel, progress)
             except _PortLost as lost:
                 death = self._died(str(lost))
-                self._end_child()
+                self._end_child(self._patience.stop)
                 if asked_by is not None:
                     raise ports.taken(self.port, asked_by) from lost
                 if not tries_left:
                     raise death from lost
                 self.port = ports.another(self.plan.host)
+            except EngineDied:  # it is gone, or it hangs and would not hear us
+                self.stop(at_once=True)
+                raise
             except BaseException:
                 self.stop()
                 raise
@@ -270,16 +273,16 @@ class Server:
         """The log's last ``lines`` lines, empty when there is none."""
         return self._log.tail(lines) if self._log else ""
 
-    def stop(self) -> None:
+    def stop(self, *, at_once: bool = False) -> None:
         """End the child and all that it started, and wait until they are gone, so that their memory is free; safe
-        to call twice."""
+        to call twice. ``at_once``: it hangs, so it is given no time to end by itself."""
         with self._lock:
             if self._state in (State.STARTING, State.READY):
                 self._state = State.STOPPING
-        self._end_child()
+        self._end_child(0.0 if at_once else self._patience.stop)
         if self._log is not None:
             self._log.close()
 
-    def _end_child(self) -> None:
+    def _end_child(self, grace_s: float) -> None:
         if self._child is not None:
-            self._child.stop(self._patience.stop)
+            self._child.stop(grace_s)

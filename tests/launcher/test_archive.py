@@ -319,6 +319,7 @@ def test_an_antivirus_takes_a_program_away_at_once(tmp_path: Path, again: bool) 
 
 
 @POSIX
+@pytest.mark.case("D-11")
 def test_the_quarantine_mark_is_taken_off_on_macos_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

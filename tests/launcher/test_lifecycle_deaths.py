@@ -151,6 +151,8 @@ def test_an_engine_that_hangs_on_the_first_question_goes_down_the_ladder(room: M
         return status.phase == "ready" and not drafts and psutil.pid_exists(status.pid or 0)
 
     wait_until(plain, 25, "the engine without the drafter")
+    assert not [s for s in it.seen if s.phase == "ready" and s.plan and s.plan.spec_type != "none"]
+    assert "does nothing any more" in it.owner.status().steps[0]
     assert isinstance(it.ask()[-1], Finished)
 
 

@@ -156,6 +156,20 @@ def test_an_engine_that_ignores_sigterm_is_killed(make: Make) -> None:
     assert server.death().returncode == -signal.SIGKILL
 
 
+def test_one_that_hangs_is_given_no_time_to_end(make: Make) -> None:
+    server = make(ignore_term=True, patience=Patience(stop=100))
+    begin(server)
+    server.stop(at_once=True)
+    assert server.death().returncode == -signal.SIGKILL
+
+
+def test_one_that_does_nothing_while_loading_is_ended_at_once(make: Make) -> None:
+    server = make(hang=True, ignore_term=True, patience=Patience(still=0.3, stop=100))
+    with pytest.raises(EngineDied, match="has done nothing"):
+        begin(server)
+    assert server.state is State.DEAD
+
+
 def test_what_an_engine_has_started_ends_with_it(make: Make, tmp_path: Path) -> None:
     server = make(fork=3, patience=Patience(stop=0.3))
     begin(server)
