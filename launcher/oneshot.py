@@ -18,7 +18,7 @@ from launcher.ask import figure_line
 from launcher.child_env import clean_env
 from launcher.client.events import Message, Timings
 from launcher.client.http import EngineClient
-from launcher.errors import BadInput, EngineDied, EngineMissing
+from launcher.errors import BadInput, ContextFull, EngineDied, EngineMissing
 from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect
 from launcher.methods import PLAIN, Method, default_pair, named
@@ -123,22 +123,29 @@ def beside(engine: Engine) -> Path:
 
 
 def templated(plan: LaunchPlan, paths: Paths, env: Mapping[str, str], options: OneShotOptions) -> str:
-    """What the target's chat template makes of the question. Raises LauncherError."""
+    """What the target's chat template makes of the question. Raises LauncherError, ContextFull for one that leaves no
+    room for an answer: the program itself may end before its message is out."""
     server = Server(_light(plan), paths.logs, paths.run, dict(env))
     try:
         server.start(threading.Event(), lambda _: None)
         client = EngineClient(server.base_url, api_key=server.api_key)
-        text = asyncio.run(
-            client.apply_template((Message("user", options.prompt),), thinking=options.thinking)
-        )
+        text, tokens = asyncio.run(_asked(client, options))
     finally:
         server.stop()
+    if tokens is not None and tokens >= plan.context:
+        raise ContextFull(tokens + 1, plan.context)
     if text is None:
         raise EngineDied(
             "This llama-server cannot apply a chat template by itself (/apply-template).",
             "Use a newer engine, or `bonsai ask`.",
         )
     return text
+
+
+async def _asked(client: EngineClient, options: OneShotOptions) -> tuple[str | None, int | None]:
+    messages = (Message("user", options.prompt),)
+    text = await client.apply_template(messages, thinking=options.thinking)
+    return text, await client.count_tokens(messages, thinking=options.thinking)
 
 
 def _light(plan: LaunchPlan) -> LaunchPlan:
