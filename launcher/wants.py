@@ -96,8 +96,10 @@ def total(sizes: Sequence[int | None]) -> int | None:
 def _for_file(settings: Settings, paths: Paths, machine: Machine) -> Wants:
     path = Path(settings.model.value).expanduser().absolute()
     found = choose_line(settings, machine, catalog.load(), read_header(path).formats)
-    if ready_engine(settings, paths) or found is None:
-        raise BadInput(f"There is no engine to fetch for {path}: the one that is here reads it.")
+    if ready_engine(settings, paths) or found is None or not found[1]:
+        raise BadInput(
+            f"There is no engine to fetch for {path}: it runs on what is here, or on nothing published."
+        )
     line, builds = found
     here = engine_store.find(paths.engines, line, builds)
     best = here.build if here is not None and here.better is None else None
