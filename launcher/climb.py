@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from launcher.errors import (
@@ -27,6 +27,8 @@ MOST_STEPS = 20  # the last ones are kept
 POLL_S = 0.05
 SERVED_S = 3.0  # an answer that ended so shortly before a death was not served: it broke off
 
+NO_REMARKS: Mapping[str, object] = {"warnings": (), "inactive": False}
+
 Prove = Callable[[Server, Callable[[], bool]], Proof]
 
 
@@ -40,6 +42,7 @@ class Climb:
     tried: frozenset[str] = frozenset()
     steps: tuple[str, ...] = ()
     cause: str = ""
+    said: str = ""  # the diagnosis in the last step
 
     def in_force(self) -> frozenset[str]:
         """The names of the rungs that the running engine stands on: for another start, others may be tried again."""
@@ -105,6 +108,16 @@ class Climber:
                     raise
                 plan = self._rescued(climb, error, plan, self._latest())
 
+    def remarks(self, climb: Climb, server: Server) -> dict[str, object]:
+        """Changes of the Status for a server that is ready: what the ladder changed and the test question showed."""
+        proof = self._proofs.get(server.alias) or Proof()
+        idle = proof.idle or server.plan.spec_type == "none"
+        changed = (rung.warning for rung in climb.rungs if rung.warning)
+        return {
+            "warnings": (*changed, *proof.problems),
+            "inactive": server.plan.speculation_requested and idle,
+        }
+
     def _first_plan(self, climb: Climb) -> LaunchPlan:
         try:
             return self._prepare(climb.speculative, climb.rungs)
@@ -127,7 +140,7 @@ class Climber:
             diagnosis, rung = self._judge(error, server.plan, server), once_more()
             climb.cause = diagnosis.cause
             climb.tried = climb.in_force() | {rung.name}
-            self._step(climb, f"{diagnosis.sentence} {rung.says}")
+            self._next(climb, diagnosis, rung)
         elif count == 2:
             self._rescued(climb, error, server.plan, server)
         else:
@@ -145,7 +158,7 @@ class Climber:
         climb.cause = diagnosis.cause
         while rung := self._rescue.next(diagnosis, plan, climb.tried):
             climb.tried |= {rung.name}
-            self._step(climb, f"{diagnosis.sentence} {rung.says}")
+            self._next(climb, diagnosis, rung)
             try:
                 changed = self._prepare(climb.speculative, (*climb.rungs, rung))
             except LauncherError as problem:
@@ -183,6 +196,12 @@ class Climber:
     def _take(self, climb: Climb, rung: Rung) -> None:
         climb.rungs = (*climb.rungs, rung)
         climb.tried |= {rung.name}
+
+    def _next(self, climb: Climb, diagnosis: Diagnosis, rung: Rung) -> None:
+        """Say why and what is tried next; a reason that stays the same is not said again."""
+        again = climb.steps and diagnosis.sentence == climb.said
+        climb.said = diagnosis.sentence
+        self._step(climb, f"{'That did not help.' if again else diagnosis.sentence} {rung.says}")
 
     def _step(self, climb: Climb, sentence: str) -> None:
         climb.steps = (*climb.steps, sentence)[-MOST_STEPS:]

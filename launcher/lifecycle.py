@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from launcher.climb import Climb, Climber, Prove, Setbacks
+from launcher.climb import NO_REMARKS, Climb, Climber, Prove, Setbacks
 from launcher.errors import EngineDied, LauncherError
 from launcher.health import HealthWatch, Patience
 from launcher.ladder import Rescue
@@ -348,7 +348,7 @@ class Lifecycle:
             speculative = self._climb.speculative
             # Even a plan that will be refused was asked for: the page's switch can then take it back.
             asked = {} if speculative is None else {"speculative": speculative}
-            clean = {"error": "", "remedy": "", "cause": "", "steps": self._climb.steps, "warnings": ()}
+            clean = {"error": "", "remedy": "", "cause": "", "steps": self._climb.steps, **NO_REMARKS}
             looking = "Looking for engine and model …"
             self._publish(phase="preparing", message=looking, **clean, **asked)
         try:
@@ -375,8 +375,8 @@ class Lifecycle:
                 plan=server.plan,
                 speculative=server.plan.speculation_requested,
                 log_path=str(server.log_path),
-                warnings=server.plan.warnings,
                 steps=self._climb.steps,
+                **self._climber.remarks(self._climb, server),
             )
             self._lend()
 

@@ -20,7 +20,8 @@ class Status:
 
     ``message`` is a sentence for people; ``error`` and ``remedy`` are set when phase is failed, with ``cause``, a
     diagnosis' name. ``steps``: what was tried since the last start that somebody asked for, in order, as sentences;
-    ``warnings``: what is not as it was asked for. ``busy_with`` names who holds the engine ("chat", "race", ...), or is
+    ``warnings``: what that changed, and what is wrong with the running engine all the same; ``inactive``: speculation
+    was asked for and it does not speculate. ``busy_with`` names who holds the engine ("chat", "race", ...), or is
     empty; ``waiting`` counts those in line behind. ``pid`` is the engine's process.
     """
 
@@ -36,6 +37,7 @@ class Status:
     pid: int | None = None
     steps: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    inactive: bool = False
     cause: str = ""
 
 

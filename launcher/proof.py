@@ -33,13 +33,14 @@ LOW_ACCEPTANCE = 0.2  # a drafter trained for other weights is far below, the wo
 @dataclass(frozen=True)
 class Proof:
     """What the engine said to the question. ``drafted`` and ``accepted`` in tokens, None when nothing was drafted;
-    ``problems`` are sentences for people."""
+    ``problems`` are sentences for people; ``idle``: its drafter did nothing."""
 
     text: str = ""
     drafted: int | None = None
     accepted: int | None = None
     seconds: float = 0.0
     problems: tuple[str, ...] = ()
+    idle: bool = False
 
 
 def prove_server(server: Server, give_up: Callable[[], bool]) -> Proof:
@@ -88,7 +89,8 @@ def prove(
             f"The engine is slow: its answer to a test question was not there after {seconds:.0f} s, so nobody "
             "knows yet whether it answers well.",
         )
-    return Proof(heard.text, drafted, accepted, seconds, problems)
+    idle = whole and plan.spec_type.startswith("draft-") and not drafted
+    return Proof(heard.text, drafted, accepted, seconds, problems, idle)
 
 
 async def _ask(

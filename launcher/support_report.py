@@ -54,7 +54,8 @@ def _state(status: Status) -> Iterator[str]:
     if status.error:
         yield ""
         yield f"**{status.error}** {status.remedy} (cause: {status.cause or 'not diagnosed'})"
-    for title, sentences in (("Tried", status.steps), ("Warnings", status.warnings)):
+    warnings = dict.fromkeys((*status.warnings, *(status.plan.warnings if status.plan else ())))
+    for title, sentences in (("Tried", status.steps), ("Warnings", warnings)):
         if sentences:
             yield from ("", f"## {title}", "", *(f"- {sentence}" for sentence in sentences))
 
