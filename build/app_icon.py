@@ -69,8 +69,9 @@ def path_points(text: str) -> list[Point]:
             x, y = (x + values[0], y) if letter == "h" else (x, y + values[0])
         elif letter == "c":
             ends = [(x + dx, y + dy) for dx, dy in zip(values[::2], values[1::2], strict=True)]
-            points += [_bezier((x, y), *ends, at / STEPS) for at in range(1, STEPS)]
-            x, y = ends[-1]
+            first, second, last = ends
+            points += [_bezier((x, y), first, second, last, at / STEPS) for at in range(1, STEPS)]
+            x, y = last
         elif letter in "zZ":
             continue
         else:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 NAMES = ("licen", "copying", "notice", "copyright", "authors")
@@ -44,7 +45,7 @@ def distributions(modules: Iterable[str]) -> list[metadata.Distribution]:
 
 def part(distribution: metadata.Distribution) -> Part:
     """What a distribution says of itself."""
-    said = distribution.metadata
+    said: Any = distribution.metadata
     declared = said.get("License-Expression") or said.get("License") or ""
     if not declared or "\n" in declared:
         classifiers = [

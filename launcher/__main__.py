@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from launcher.streams import Output
 
 # Each ends us as Ctrl+C does: what runs behind us is ended first. SIGHUP: the terminal was closed.
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
@@ -25,7 +28,7 @@ def main() -> None:
         sys.exit(watched.main())
     from launcher import streams
 
-    log = streams.ensure()  # before anybody may write
+    output = streams.ensure()  # before anybody may write
     from launcher import cli, console
     from launcher.errors import LauncherError
 
@@ -34,27 +37,26 @@ def main() -> None:
         cli.app()
     except LauncherError as error:
         console.fail(error)
-        show_at_desktop(error, log)
+        show_at_desktop(error, output)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone; nobody is there to be told
         sys.exit(141)
     except Exception as error:
-        show_at_desktop(error, log)
+        show_at_desktop(error, output)
         raise
 
 
-def show_at_desktop(error: Exception, log: Path | None) -> None:
-    """Nobody reads a terminal after a double-click: then the page that was to open says what is wrong. ``log``: where
-    the output goes, if it goes to a file."""
+def show_at_desktop(error: Exception, output: Output) -> None:
+    """Nobody reads a terminal after a double-click: then the page that was to open says what is wrong."""
     from launcher import alert, cli, streams
     from launcher.errors import LauncherError
 
     said = sys.argv[1:]
-    if streams.by_double_click(log) and "--no-browser" not in said and not cli.commands() & set(said):
+    if streams.by_double_click(output) and "--no-browser" not in said and not cli.commands() & set(said):
         told = error if isinstance(error, LauncherError) else alert.unexpected(error)
-        alert.show(told, streams.folder(), log)
+        alert.show(told, streams.folder(), output.log)
 
 
 def end_on_signals() -> None:

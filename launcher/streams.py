@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,8 +24,16 @@ MOST_BYTES = 5_000_000
 NO_BARS = {"TQDM_DISABLE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 
-def ensure(*, keep: bool = True) -> Path | None:
-    """Replace streams that lead nowhere; the log that they lead to from now on, or None when there are streams.
+@dataclass(frozen=True)
+class Output:
+    """``unread``: nobody reads what is written; ``log``: the file that it goes to then, if one can be made."""
+
+    unread: bool
+    log: Path | None = None
+
+
+def ensure(*, keep: bool = True) -> Output:
+    """Replace streams that lead nowhere by ones that lead to a log.
 
     ``keep`` False: for a helper process, whose words are not kept. Never raises.
     """
@@ -33,14 +42,14 @@ def ensure(*, keep: bool = True) -> Path | None:
     if not unread(sys.stderr):
         if sys.stdout is None:
             sys.stdout = _nowhere()
-        return None
+        return Output(unread=False)
     os.environ.update({name: value for name, value in NO_BARS.items() if name not in os.environ})
     made = new_log(folder()) if keep else None
     stream = _nowhere() if made is None else made[1]
     sys.stderr = stream
     if unread(sys.stdout):
         sys.stdout = stream
-    return None if made is None else made[0]
+    return Output(unread=True, log=None if made is None else made[0])
 
 
 def unread(stream: TextIO | None) -> bool:
@@ -55,9 +64,9 @@ def unread(stream: TextIO | None) -> bool:
     return False
 
 
-def by_double_click(log: Path | None) -> bool:
+def by_double_click(output: Output) -> bool:
     """Whether a person at a desktop started us, as far as can be told: nobody reads or types."""
-    if log is not None:
+    if output.unread:
         return True
     return bool(getattr(sys, "frozen", False)) and not any(map(_is_terminal, (sys.stdin, sys.stderr)))
 

@@ -18,6 +18,7 @@ AREAS = {
     "C": "Downloads",
     "D": "Starting and stopping llama-server",
     "E": "The chat page",
+    "F": "The packaged app",
     "G": "Timings and fair comparison",
 }
 
@@ -146,6 +147,26 @@ CASES: dict[str, tuple[str, str]] = {
     "E-08": ("One long answer blocks everything else", "Who waits is told so; other parts of the page go on"),
     "E-09": ("An empty answer: all tokens went into thinking", "Says so, and offers more"),
     "E-11": ("Minutes of silence on long chats", "Shows the progress through the prompt; says when the chat is full"),
+    "F-01": (
+        "`FileNotFoundError: types.json`, then `blocks_events.pyc`: data that no import tells of is missing",
+        "Collects it, and tests chat, race and every command in the app itself, in an empty home",
+    ),
+    "F-02": (
+        "Without a console: `'NoneType' object has no attribute 'isatty'`",
+        "Words go to a log file first thing; what keeps it from starting opens as a page",
+    ),
+    "F-04": (
+        "Endless new windows or processes",
+        "Children of libraries never become the app again; the engine is a sub-command of the program",
+    ),
+    "F-05": (
+        "`_MEI...` folders pile up in the temporary folder",
+        "One folder instead of one file; engines and models lie in the person's own data folder",
+    ),
+    "F-06": (
+        "A signed app dies: `no Team ID`, or the notary finds a library that is not signed",
+        "Lists every program and library inside by how it begins, signs each, and fails the release on a no",
+    ),
     "G-01": ("No speed, or a wrong one", "Keeps the last timings of any chunk; what is measured here is marked so"),
     "G-02": (
         "No `draft_n`: nothing was drafted",

@@ -18,6 +18,7 @@ import pytest
 
 from launcher import compiling, engine_build
 from launcher.errors import BuildFailed, LauncherError
+from tests import frozen_app
 
 ROOT = Path(__file__).resolve().parent.parent
 # Names that would change what a test sees: ours, the hub's, llama.cpp's, proxies, gradio's.
@@ -219,8 +220,12 @@ BUILT = pytest.StashKey[Path | LauncherError]()
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the engine before the first test that needs it: it takes minutes, no single test's time-out."""
-    if not session.config.option.collectonly and any(map(_needs_engine, session.items)):
+    if session.config.option.collectonly:
+        return
+    if any(map(_needs_engine, session.items)):
         session.config.stash[BUILT] = _build_engine(session.config)
+    if any(item.get_closest_marker("frozen") for item in session.items):
+        session.config.stash[frozen_app.APP] = frozen_app.app(shared_cache() / "app")
 
 
 def _needs_engine(item: pytest.Item) -> bool:
@@ -250,6 +255,15 @@ def _build_engine(config: pytest.Config) -> Path | LauncherError:
         )
     except LauncherError as error:
         return error
+
+
+@pytest.fixture(scope="session")
+def app_program(request: pytest.FixtureRequest) -> Path:
+    """The packaged app's program; for tests marked frozen."""
+    made = request.config.stash[frozen_app.APP]
+    if isinstance(made, str):
+        pytest.skip(made)
+    return made
 
 
 @pytest.fixture(scope="session")

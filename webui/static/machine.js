@@ -81,7 +81,7 @@ function draw(found) {
     ),
     section(
       "Bonsai",
-      el("p", { class: "b-muted" }, `Version ${found.version}`),
+      el("p", { class: "b-muted" }, `Version ${found.version}. Closing this tab leaves Bonsai running; this ends it:`),
       el("button", { type: "button", class: "b-button b-danger", onclick: quit }, "Quit Bonsai"),
     ),
   );
