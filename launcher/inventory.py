@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,15 @@ from typing import Any
 from launcher import catalog, console, embedded, engine_build, engine_store
 from launcher.catalog import Model
 from launcher.choose_model import find_models
+from launcher.engines import local_engine
 from launcher.errors import BadInput, FolderError, LauncherError
 from launcher.fetch_lock import only_one
 from launcher.hardware.model import Machine
 from launcher.paths import Paths
 from launcher.practice import SIZES, on_disk
 from launcher.provision import resolve_all
-from launcher.resolved import Resolved
-from launcher.settings import AUTO, FAMILIES, Settings, Value, is_path
+from launcher.resolved import Engine
+from launcher.settings import AUTO, FAMILIES, PRACTICE_MODELS, Settings, Value, is_path
 from launcher.shelf import Shelf, place_of
 
 
@@ -28,7 +29,7 @@ def models(
 ) -> list[dict[str, Any]]:
     """One row for each model that can be had, and the file that is in use. Asks no network."""
     used = _used(settings, paths, env, machine)
-    target = used.target.path if used else None
+    target = used.target if used else None
     rows = [_practice_row(paths, size, target) for size in SIZES]
     shelf = Shelf(settings, paths, env)
     rows += [_catalog_row(model, shelf, target) for model in catalog.load().models]
@@ -225,19 +226,40 @@ def _engine_row(
     return {"engine": name, "available": available, "version": version, "path": path, "note": note}
 
 
-def _is(row: Mapping[str, Any], used: Resolved) -> bool:
+def _is(row: Mapping[str, Any], used: _Used) -> bool:
     if used.engine.kind == engine_store.KIND:
         return row["path"] is not None and Path(row["path"]) in Path(used.engine.program[0]).parents
     return bool(row["engine"] == used.engine.kind)
 
 
-def _used(settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine) -> Resolved | None:
-    """What a start of the page would run now; None, and the reason said, where it would fail."""
+@dataclass(frozen=True)
+class _Used:
+    """What a start of the page would run now; ``target``: None where it would have to be written first."""
+
+    engine: Engine
+    target: str | None
+
+
+def _used(settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine) -> _Used | None:
+    """None, and the reason said, where a start would fail. Writes nothing, the practice pair neither."""
     try:
-        return resolve_all(settings, paths, env, machine, stand_in=True)
+        if settings.model.value in PRACTICE_MODELS:
+            return _practice_used(settings, paths)
+        found = resolve_all(settings, paths, env, machine, expect=True)
+        if found.on_disk:
+            return _Used(found.engine, found.target.path)
+        settings = replace(settings, model=Value("practice"))
+        return _practice_used(
+            settings if found.engine.probed else replace(settings, engine=Value("auto")), paths
+        )
     except LauncherError as error:
         console.warn(str(error))
         return None
+
+
+def _practice_used(settings: Settings, paths: Paths) -> _Used:
+    pair = on_disk(paths.practice, settings.model.value.partition("-")[2] or "small")
+    return _Used(local_engine(settings, paths), str(pair.target) if pair else None)
 
 
 def print_engines(rows: list[dict[str, Any]]) -> None:
