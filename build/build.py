@@ -158,8 +158,13 @@ def make_archive(places: Places) -> Path:
         raise SystemExit(f"There is no app at {places.app}: make it first.")
     places.out.mkdir(parents=True, exist_ok=True)
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", app_archive.OLDEST))
-    pack = app_archive.tar_gz if places.system == "linux" else app_archive.zipped
-    pack(places.app, places.archive, epoch=epoch)
+    if places.system == "macos":  # the system's own tool keeps what a signature is made of
+        places.archive.unlink(missing_ok=True)
+        ditto = ["ditto", "-c", "-k", "--sequesterRsrc", "--keepParent", str(places.app), str(places.archive)]
+        subprocess.run(ditto, check=True)
+    else:
+        pack = app_archive.tar_gz if places.system == "linux" else app_archive.zipped
+        pack(places.app, places.archive, epoch=epoch)
     app_archive.write_sums(places.out, [places.archive.name])
     return places.archive
 
@@ -172,10 +177,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=usual, help="for all else (else: %(default)s)")
     parser.add_argument("--only", choices=("app", "archive"), help="one of the two steps")
     options = parser.parse_args(argv)
-    work = options.work.absolute()
+    work = options.work.resolve()
     if work.is_relative_to(ROOT):
         parser.error("the work folder must not lie in the checkout")
-    places = Places(work, (options.out or work / "out").absolute())
+    places = Places(work, (options.out or work / "out").resolve())
     if options.only != "archive":
         make_app(places)
         say(f"The app: {places.app}")
