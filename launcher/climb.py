@@ -14,7 +14,7 @@ from launcher.errors import (
     LauncherError,
     PlanRefused,
 )
-from launcher.ladder import AGAIN, Rescue, Rung, once_more, without_drafter
+from launcher.ladder import AGAIN, Rescue, Rung, once_more, upon, without_drafter
 from launcher.lifecycle_types import Prepare, stood_still
 from launcher.plan import LaunchPlan
 from launcher.proof import Proof
@@ -39,14 +39,19 @@ class Climb:
 
     speculative: bool | None = None
     rungs: tuple[Rung, ...] = ()
-    tried: frozenset[str] = frozenset()
+    tried: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     cause: str = ""
     said: str = ""  # the diagnosis in the last step
 
-    def in_force(self) -> frozenset[str]:
+    def in_force(self) -> tuple[str, ...]:
         """The names of the rungs that the running engine stands on: for another start, others may be tried again."""
-        return frozenset(rung.name for rung in self.rungs)
+        return tuple(rung.name for rung in self.rungs)
+
+    def note(self, rung: Rung) -> None:
+        """It was tried."""
+        if rung.name not in self.tried:
+            self.tried = (*self.tried, rung.name)
 
 
 class Setbacks:
@@ -126,7 +131,7 @@ class Climber:
                 raise
             rung = without_drafter(refusal.what)
             try:
-                plan = self._prepare(climb.speculative, (*climb.rungs, rung))
+                plan = self._prepare(climb.speculative, upon(climb.rungs, rung))
             except LauncherError:
                 raise refusal from None  # it was not about the drafter
             self._take(climb, rung)
@@ -139,7 +144,8 @@ class Climber:
         if count == 1:
             diagnosis, rung = self._judge(error, server.plan, server), once_more()
             climb.cause = diagnosis.cause
-            climb.tried = climb.in_force() | {rung.name}
+            climb.tried = climb.in_force()
+            climb.note(rung)
             self._next(climb, diagnosis, rung)
         elif count == 2:
             self._rescued(climb, error, server.plan, server)
@@ -156,11 +162,11 @@ class Climber:
         """The plan of the next rung after ``plan`` failed with ``error``. Raises EngineDied when there is none."""
         diagnosis = self._judge(error, plan, server)
         climb.cause = diagnosis.cause
-        while rung := self._rescue.next(diagnosis, plan, climb.tried):
-            climb.tried |= {rung.name}
+        while rung := self._rescue.next(diagnosis, plan, frozenset(climb.tried)):
+            climb.note(rung)
             self._next(climb, diagnosis, rung)
             try:
-                changed = self._prepare(climb.speculative, (*climb.rungs, rung))
+                changed = self._prepare(climb.speculative, upon(climb.rungs, rung))
             except LauncherError as problem:
                 self._step(climb, f"That is not possible: {problem.what}")
                 continue
@@ -180,7 +186,7 @@ class Climber:
         """The end, for people: the diagnosis, what they can do, what was tried and where the log lies."""
         diagnosis = self._judge(error, plan, server)
         climb.cause = diagnosis.cause
-        vain = sorted(climb.tried - {AGAIN})
+        vain = [name for name in climb.tried if name != AGAIN]
         said = [diagnosis.remedy, *self._rescue.hints(diagnosis, plan)]
         if vain:
             said.append(f"Tried in vain: {', '.join(vain)}.")
@@ -194,8 +200,8 @@ class Climber:
         )
 
     def _take(self, climb: Climb, rung: Rung) -> None:
-        climb.rungs = (*climb.rungs, rung)
-        climb.tried |= {rung.name}
+        climb.rungs = upon(climb.rungs, rung)
+        climb.note(rung)
 
     def _next(self, climb: Climb, diagnosis: Diagnosis, rung: Rung) -> None:
         """Say why and what is tried next; a reason that stays the same is not said again."""

@@ -141,6 +141,12 @@ def once_more() -> Rung:
     return Rung(AGAIN, "Starting it again …")
 
 
+def upon(rungs: tuple[Rung, ...], rung: Rung) -> tuple[Rung, ...]:
+    """``rungs`` and one more, which takes the place of one that changes the same."""
+    kept = (it for it in rungs if not it.change or it.change.keys() != rung.change.keys())
+    return (*kept, rung)
+
+
 def apply(settings: Settings, rungs: Sequence[Rung]) -> Settings:
     """``settings`` with what the rungs change."""
     changes: dict[str, Any] = {}

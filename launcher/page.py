@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 
-from launcher import __version__, console, instance
+from launcher import __version__, console, instance, support_report
 from launcher.ask import make_lifecycle
 from launcher.fetching import Fetching
 from launcher.hardware.detect import in_background
@@ -67,6 +67,13 @@ def _serve(
     lifecycle = make_lifecycle(engine_settings, paths, env, looking, stand_in=True)
     races = _RacePlanner(engine_settings, paths, env, looking.result)
     fetching = Fetching(engine_settings, paths, env, looking.result, use=lambda: lifecycle.start(None))
+
+    def report() -> str:
+        machine = looking.result() if looking.done() else None
+        return support_report.make_report(
+            lifecycle.status(), machine, __version__, lifecycle.log_tail(support_report.LOG_LINES)
+        )
+
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     mine.announce(url)
     context = PageContext(
@@ -83,6 +90,7 @@ def _serve(
         races=RaceRoom(RaceStore(paths.data), races.offers, races.default, races.plans, races.machine),
         fetching=fetching,
         prove=mine.prove,
+        report=report,
     )
 
     def started() -> None:

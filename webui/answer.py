@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launcher.client.events import (
     ChatRequest,
+    Failed,
     Message,
     Progress,
     Sampling,
@@ -17,7 +18,7 @@ from launcher.client.events import (
     Timings,
 )
 from launcher.client.http import EngineClient, budget
-from launcher.errors import ContextFull, LauncherError
+from launcher.errors import ContextFull, EngineUnreachable, LauncherError
 from launcher.lifecycle import Lease, Lifecycle, Status
 from launcher.store import ChatSettings, Turn
 from webui.blocks import Blocks
@@ -29,6 +30,10 @@ from webui.stream import Outbox
 
 LIVE_EVERY_S = 0.5  # running speed is for eyes
 WAIT_SHOWN_AFTER_S = 0.2
+BROKE_OFF = "The answer broke off: the engine ended. What came is kept."
+NOT_BEGUN = "The engine ended before this answer began."
+COMES_BACK = "It starts again by itself, at the latest with the next message."
+GONE_S = 2.0  # one that is ending may take a connection and never answer
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,12 @@ class Answer:
         try:
             async with self._lifecycle.lease("chat") as lease:
                 reporter.cancel()
-                await self._stream(lease)
+                try:
+                    await self._stream(lease)
+                except EngineUnreachable as problem:
+                    if await _is_gone(lease):
+                        raise EngineUnreachable(NOT_BEGUN, COMES_BACK) from problem
+                    raise
         finally:
             reporter.cancel()
 
@@ -130,6 +140,8 @@ class Answer:
         async with aclosing(lease.client.chat(request)) as events:
             async for event in events:
                 now = time.perf_counter()
+                if isinstance(event, Failed) and await _is_gone(lease):
+                    event = replace(event, what=BROKE_OFF, remedy=COMES_BACK)  # noqa: PLW2901
                 draft.take(event, now)
                 match event:
                     case Text(text, drafted, _):
@@ -174,6 +186,14 @@ class Answer:
         client: EngineClient, messages: tuple[Message, ...], settings: ChatSettings
     ) -> int | None:
         return await client.count_tokens(messages, thinking=settings.thinking)
+
+
+async def _is_gone(lease: Lease) -> bool:
+    try:
+        async with asyncio.timeout(GONE_S):
+            return await lease.client.health() == "down"
+    except TimeoutError:
+        return True
 
 
 def waiting_for(status: Status) -> str:

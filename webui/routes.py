@@ -25,6 +25,7 @@ from webui.race_routes import RaceRoutes
 from webui.settings_form import changed_settings, settings_view
 from webui.state import PageContext
 from webui.stream import Outbox, Receive, Send, send_outbox
+from webui.trouble import TroubleRoutes
 from webui.views import conversation_view, listing_view, machine_view, status_view, turn_view
 
 _DOWNLOADS = {"markdown": ("text/markdown", "md"), "json": ("application/json", "json")}
@@ -66,6 +67,7 @@ class Routes:
             ("DELETE", one + "/turns/{turn}", self._delete_turn),
         ]
         table += self._races.table() + FetchRoutes(self._context).table()
+        table += TroubleRoutes(self._context).table()
         return [Route(path, told(handler), methods=[method]) for method, path, handler in table]
 
     def close(self) -> None:

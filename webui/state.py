@@ -99,7 +99,7 @@ class FetchRoom(Protocol):
 class PageContext:
     """``run_token`` is this run's secret; ``password`` is set when other machines may connect. ``look`` returns at
     once with the rows on the machine: looking at it may take longer than making the page. ``prove``: what a second
-    start is answered, from its challenge."""
+    start is answered, from its challenge. ``report``: a report on this run to copy, as Markdown."""
 
     lifecycle: Lifecycle
     store: Store
@@ -115,6 +115,7 @@ class PageContext:
     races: RaceRoom | None = None
     fetching: FetchRoom | None = None
     prove: Callable[[str], str] | None = None
+    report: Callable[[], str] | None = None
 
     @property
     def machine_rows(self) -> tuple[Row, ...]:

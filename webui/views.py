@@ -74,10 +74,12 @@ def status_view(status: Status) -> dict[str, Any]:
         "phase": status.phase,
         "message": status.message,
         "error": status.error,
-        "remedy": status.remedy,
+        # Where the log lies stands with the log, which the page opens.
+        "remedy": status.remedy.removesuffix(f"The whole log is in {status.log_path}.").rstrip(),
         "cause": status.cause,
         "steps": list(status.steps),
         "warnings": list(status.warnings),
+        "inactive": status.inactive,
         "busy_with": status.busy_with,
         "log_path": status.log_path,
         "practice": "",

@@ -56,6 +56,24 @@ export function asked(title, value, action) {
   });
 }
 
+// Something long to read, with what can be done with it; returns where the text stands.
+export function reading(title, about, text, ...buttons) {
+  const body = el("pre", { class: "b-log-text", tabindex: "0", "aria-label": title }, text);
+  const dialog = open(
+    el(
+      "form",
+      { method: "dialog", class: "b-reading", "aria-labelledby": "b-dialog-title" },
+      el("h2", { id: "b-dialog-title" }, title),
+      about && el("p", {}, about),
+      body,
+      el("div", { class: "b-dialog-end" }, ...buttons, el("button", { class: "b-button b-primary" }, "Close")),
+    ),
+    () => {},
+  );
+  dialog.classList.add("b-wide-dialog");
+  return body;
+}
+
 let place = null;
 export function toast(text, kind = "") {
   if (!place) {

@@ -72,7 +72,8 @@ export async function copyText(text) {
   }
   const area = el("textarea", { class: "b-hidden" });
   area.value = text;
-  document.body.append(area);
+  // Outside an open dialog nothing can be selected.
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
   area.select();
   document.execCommand("copy");
   area.remove();

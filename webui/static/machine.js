@@ -4,6 +4,7 @@ import { complain, confirmed, toast } from "./dialog.js";
 import { $, copyText, el } from "./dom.js";
 import { on, tell } from "./state.js";
 import * as status from "./status.js";
+import * as trouble from "./trouble.js";
 
 const quote = (word) => (/^[\w@%+=:,./\\-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
@@ -61,13 +62,14 @@ async function quit() {
 function draw(found) {
   const { plan, status: now } = found;
   const rows = (list) => list.map((row) => [row.name, row.value, row.source]);
-  const warnings = [...found.notices, ...(plan?.warnings ?? [])];
+  const warnings = [...new Set([...now.warnings, ...found.notices, ...(plan?.warnings ?? [])])];
   const log = el("pre", { class: "b-log-text", tabindex: "0", "aria-label": "Last lines of the engine's log" }, found.log);
   $("b-machine").replaceChildren(
     section(
       "Now",
       el("p", {}, now.message || now.phase),
       now.error && el("p", { class: "b-bad" }, `${now.error} ${now.remedy}`.trim()),
+      now.steps.length > 0 && el("details", {}, el("summary", {}, "What was tried"), el("ol", {}, ...now.steps.map((text) => el("li", {}, text)))),
       warnings.length > 0 && el("ul", { class: "b-warnings" }, ...warnings.map((text) => el("li", {}, text))),
     ),
     plan && section("What runs", table(plan.rows.map((row) => [row.name, row.value, row.source]), ["Part", "What", "Why, or where"])),
@@ -78,6 +80,7 @@ function draw(found) {
       "Log of the engine",
       now.log_path ? el("p", { class: "b-muted" }, now.log_path) : null,
       found.log ? log : el("p", { class: "b-muted" }, "Nothing yet."),
+      el("div", { class: "b-acts-row" }, now.phase === "failed" && trouble.retry(), trouble.reportButton(), now.log_path && trouble.logButton()),
     ),
     section(
       "Bonsai",

@@ -1,8 +1,7 @@
 // The engine's state at the top, pushed by the server; what is wrong and what to do stands above the conversation.
-import { call } from "./api.js";
-import { complain } from "./dialog.js";
 import { $, el } from "./dom.js";
 import { on, state, tell } from "./state.js";
+import * as trouble from "./trouble.js";
 
 let source = null;
 let connected = false; // once before
@@ -80,8 +79,10 @@ function draw() {
   if (!state.lost && !closed && status) {
     if (phase === "ready") {
       if (status.message && status.message !== "Ready.") parts[0] = status.message;
+      // What is not as it was asked for comes first: there may be no room for all.
+      if (status.inactive) parts.push("speculation requested but not active");
       parts.push(status.model);
-      if (status.speculation.on) parts.push(status.speculation.label);
+      if (status.speculation.on && !status.inactive) parts.push(status.speculation.label);
     } else if (phase !== "failed" && status.message) parts[0] = status.message;
   }
   const text = parts.filter(Boolean).join(" · ");
@@ -101,19 +102,12 @@ function banners(status) {
   } else if (state.lost) {
     found.push(banner("bad", "Bonsai does not answer. It may have been closed; this page connects again by itself."));
   } else if (status?.phase === "failed") {
-    found.push(
-      banner(
-        "bad",
-        `${status.error || status.message} ${status.remedy}`.trim(),
-        el("button", { type: "button", class: "b-button", onclick: () => call("POST", "engine", {}).catch(complain) }, "Retry"),
-      ),
-    );
+    found.push(trouble.failure(status));
   } else if (status?.phase === "stopped") {
-    found.push(
-      banner("", "The engine is stopped.", el("button", { type: "button", class: "b-button", onclick: () => call("POST", "engine", {}).catch(complain) }, "Start")),
-    );
+    found.push(banner("", "The engine is stopped.", trouble.retry("Start")));
   }
   if (status?.practice && !closed) found.push(banner("quiet", status.practice));
+  trouble.draw(status, !closed && !state.lost);
   const next = found.map((node) => node.textContent).join("\n");
   const place = $("b-banners");
   // A screen reader must not hear the same banner again with every change of status.
