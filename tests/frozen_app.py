@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +25,13 @@ APP = pytest.StashKey[Path | str]()
 
 def missing() -> str | None:
     """What is not here and needed to make the app; None when all is."""
-    return "PyInstaller is not installed (extra: build)" if find_spec("PyInstaller") is None else None
+    if find_spec("PyInstaller") is None:
+        return "PyInstaller is not installed (extra: build)"
+    if sys.platform == "linux":
+        library = Path(sysconfig.get_config_var("LIBDIR") or "/", sysconfig.get_config_var("INSTSONAME") or "-")
+        if not library.exists():
+            return f"this Python has no shared library ({library}), which the app would take along"
+    return None
 
 
 def sources() -> Iterator[Path]:
