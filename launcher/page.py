@@ -14,6 +14,7 @@ from launcher.ask import make_lifecycle
 from launcher.fetching import Fetching
 from launcher.hardware.detect import in_background
 from launcher.hardware.model import Machine
+from launcher.lab_page import LabPlanner
 from launcher.methods import Method, Offer, default_pair, offered
 from launcher.paths import Paths, make_folder
 from launcher.plan import LOOPBACK, LaunchPlan, make_plan
@@ -88,6 +89,7 @@ def _serve(
         notices=settings.notices,
         password=password,
         races=RaceRoom(RaceStore(paths.data), races.offers, races.default, races.plans, races.machine),
+        lab=LabPlanner(engine_settings, paths, env, looking.result),
         fetching=fetching,
         prove=mine.prove,
         report=report,

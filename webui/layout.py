@@ -1,4 +1,4 @@
-"""The frame of the page in Gradio: three tabs, the settings as components, the rest drawn by our scripts."""
+"""The frame of the page in Gradio: four tabs, the settings as components, the rest drawn by our scripts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from webui.assets import address, scripts, text
 from webui.settings_form import LIMITS
 
-_STYLES = ("base.css", "chat.css", "answer.css", "race.css", "machine.css", "first.css")
+_STYLES = ("base.css", "chat.css", "answer.css", "race.css", "lab.css", "machine.css", "first.css")
 
 
 def head() -> str:
@@ -32,6 +32,8 @@ def make_blocks(gr: Any) -> Any:
                     _settings(gr, blocks)
             with gr.Tab("Race", id="race", elem_id="b-tab-race", render_children=True):
                 _html(gr, "race.html", "b-race-host")
+            with gr.Tab("Lab", id="lab", elem_id="b-tab-lab", render_children=True):
+                _html(gr, "lab.html", "b-lab-host")
             with gr.Tab("Machine", id="machine", elem_id="b-tab-machine", render_children=True):
                 _html(gr, "machine.html", "b-machine-host")
     return blocks

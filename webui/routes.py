@@ -21,6 +21,7 @@ from webui.conversation import index_of, with_edited_prompt, with_prompt, with_t
 from webui.exchange import Handler, attachment, needed_text, read_body, read_json, told
 from webui.first_run import FetchNews, FetchRoutes, fetch_view
 from webui.hub import Hub
+from webui.lab_routes import LabRoutes
 from webui.race_routes import RaceRoutes
 from webui.settings_form import changed_settings, settings_view
 from webui.state import PageContext
@@ -42,6 +43,7 @@ class Routes:
         self._answers: dict[str, Answer] = {}
         self._attached = False
         self._races = RaceRoutes(context)
+        self._lab = LabRoutes(context)
         self._fetch_news: FetchNews | None = None
 
     def all(self) -> list[Route]:
@@ -66,15 +68,16 @@ class Routes:
             ("PATCH", one + "/turns/{turn}", self._edit_text),
             ("DELETE", one + "/turns/{turn}", self._delete_turn),
         ]
-        table += self._races.table() + FetchRoutes(self._context).table()
+        table += self._races.table() + self._lab.table() + FetchRoutes(self._context).table()
         table += TroubleRoutes(self._context).table()
         return [Route(path, told(handler), methods=[method]) for method, path, handler in table]
 
     def close(self) -> None:
-        """Stop every answer and race (what came is kept) and let go of every open tab."""
+        """Stop every answer, race and lab (what came is kept) and let go of every open tab."""
         for answer in list(self._answers.values()):
             answer.stop()
         self._races.close()
+        self._lab.close()
         if self._fetch_news is not None:
             self._fetch_news.close()
         self._hub.close()

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from launcher import fetch_types
 from launcher.hardware.model import Machine
+from launcher.lab_store import LabStore
+from launcher.lab_types import Lab, LabPlan, LabSpec, Subject
 from launcher.lifecycle import Lifecycle
 from launcher.methods import Method, Offer
 from launcher.plan import LaunchPlan
@@ -95,6 +97,100 @@ class FetchRoom(Protocol):
         ...
 
 
+class LabHere(Protocol):
+    """What a lab can measure here: ``offers`` are all methods, each with what stands against it; ``quick`` and ``whole``
+    the two ready-made plans; ``subject`` what the figures would be about."""
+
+    @property
+    def offers(self) -> tuple[Offer, ...]: ...
+
+    @property
+    def quick(self) -> LabPlan: ...
+
+    @property
+    def whole(self) -> LabPlan: ...
+
+    @property
+    def subject(self) -> Subject: ...
+
+    def fresh(self, method: Method) -> bool:
+        """Whether each of its answers needs an engine that was started for it."""
+        ...
+
+
+class Learned(Protocol):
+    """What a person took over from a lab. ``purpose``: coding or chat; ``why`` explains it; ``since`` in seconds since
+    1970; ``stale`` names what is another now ("target", "engine", ...): then it is not in use."""
+
+    @property
+    def method(self) -> Method: ...
+
+    @property
+    def purpose(self) -> str: ...
+
+    @property
+    def why(self) -> str: ...
+
+    @property
+    def since(self) -> float: ...
+
+    @property
+    def lab_id(self) -> str: ...
+
+    @property
+    def stale(self) -> tuple[str, ...]: ...
+
+
+class TimeLedger(Protocol):
+    """What speculation saved or cost over all chats: ``sentence`` sums it up, ``rows`` are (what, value) lines."""
+
+    @property
+    def sentence(self) -> str: ...
+
+    @property
+    def rows(self) -> tuple[tuple[str, str], ...]: ...
+
+
+class LabRoom(Protocol):
+    """What labs need. All calls may be slow and raise LauncherError."""
+
+    @property
+    def store(self) -> LabStore: ...
+
+    def here(self) -> LabHere:
+        """Look at engine and files anew."""
+        ...
+
+    def spec(self, plan: LabPlan) -> LabSpec:
+        """``plan`` with all that is needed to run it."""
+        ...
+
+    def again(self, lab_id: str) -> tuple[LabSpec, Lab]:
+        """A kept lab that is to be gone on with, with its budget of time anew."""
+        ...
+
+
+class LearnedRoom(Protocol):
+    """What was learned on this machine by measuring and by chatting. Calls may be slow and raise LauncherError."""
+
+    def use(self, lab: Lab, purpose: str) -> None:
+        """Run the model from now on as ``lab`` advises for ``purpose`` (coding or chat), on this machine with these
+        files."""
+        ...
+
+    def undo(self) -> None:
+        """Forget what ``use`` did: the settings hold again."""
+        ...
+
+    def learned(self) -> Learned | None:
+        """What is in use by ``use``, or was until something changed."""
+        ...
+
+    def ledger(self) -> TimeLedger | None:
+        """The time ledger of this data folder; None where nothing was chatted yet."""
+        ...
+
+
 @dataclass(frozen=True)
 class PageContext:
     """``run_token`` is this run's secret; ``password`` is set when other machines may connect. ``look`` returns at
@@ -116,6 +212,8 @@ class PageContext:
     fetching: FetchRoom | None = None
     prove: Callable[[str], str] | None = None
     report: Callable[[], str] | None = None
+    lab: LabRoom | None = None
+    learned: LearnedRoom | None = None
 
     @property
     def machine_rows(self) -> tuple[Row, ...]:

@@ -2,6 +2,7 @@
 import { call } from "./api.js";
 import { complain, confirmed, toast } from "./dialog.js";
 import { $, copyText, el } from "./dom.js";
+import { learnedSections, refreshLearned } from "./lab_learned.js";
 import { on, tell } from "./state.js";
 import * as status from "./status.js";
 import * as trouble from "./trouble.js";
@@ -59,7 +60,7 @@ async function quit() {
   }
 }
 
-function draw(found) {
+function draw(found, learned) {
   const { plan, status: now } = found;
   const rows = (list) => list.map((row) => [row.name, row.value, row.source]);
   const warnings = [...new Set([...now.warnings, ...found.notices, ...(plan?.warnings ?? [])])];
@@ -73,6 +74,7 @@ function draw(found) {
       warnings.length > 0 && el("ul", { class: "b-warnings" }, ...warnings.map((text) => el("li", {}, text))),
     ),
     plan && section("What runs", table(plan.rows.map((row) => [row.name, row.value, row.source]), ["Part", "What", "Why, or where"])),
+    ...learnedSections(learned, () => refresh()).map(([title, content]) => section(title, ...content)),
     plan && section("The engine's command line", command(plan), table(plan.reasons.map((reason) => [reason.part, reason.why]), ["Part", "Why"], true)),
     found.machine.length > 0 && section("This machine", table(rows(found.machine), ["What", "Found", "How"])),
     found.settings.length > 0 && section("Settings", table(rows(found.settings), ["Setting", "Value", "From"], true)),
@@ -98,9 +100,9 @@ const onShow = () => Boolean($("b-machine")?.offsetParent);
 
 async function refresh() {
   try {
-    const found = await call("GET", "machine");
+    const [found, learned] = await Promise.all([call("GET", "machine"), refreshLearned().catch((problem) => { complain(problem); return {}; })]);
     if (closed) return;
-    draw(found);
+    draw(found, learned);
     tell("machine");
     clearTimeout(timer);
     if (found.looking && !document.hidden) timer = setTimeout(() => onShow() && !closed && refresh(), AGAIN_MS);

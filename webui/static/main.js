@@ -5,6 +5,7 @@ import { complain } from "./dialog.js";
 import { $, icon } from "./dom.js";
 import * as empty from "./empty.js";
 import * as first from "./first.js";
+import * as lab from "./lab.js";
 import * as machine from "./machine.js";
 import * as race from "./race.js";
 import * as scroll from "./scroll.js";
@@ -62,6 +63,7 @@ async function main() {
   first.start();
   machine.start();
   race.start();
+  lab.start();
   status.start();
   await values;
   await chat.restore();

@@ -1,0 +1,131 @@
+"""A page with a lab room over two paced engines: one plain, one that drafts, each as fast as a test wants it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page as Tab
+
+from launcher.lab_advice import advise
+from launcher.lab_page import LabPlanner
+from launcher.lab_setup import Parts, subject_of
+from launcher.lab_store import LabStore
+from launcher.lab_types import Lab
+from launcher.methods import PLAIN, Method
+from launcher.paths import Paths
+from launcher.plan import make_plan
+from launcher.settings import resolve
+from tests import plans
+from tests.fakes.paced_server import PacedConfig, PacedServer
+from tests.webui.conftest import Running, Visitor, run_page
+
+TEXT = " ".join(f"word{number}" for number in range(60))
+BLOCKS = ((4, 3), (4, 1))
+TYPES = frozenset({"none", "draft-dspark", "draft-simple", "ngram-simple"})
+
+
+class Planner(LabPlanner):
+    """The page's own planner, on parts that are not on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = resolve({}, {})
+        super().__init__(settings, Paths(folder, folder, folder), {}, lambda: plans.MACHINE)
+        self.engine = replace(plans.ENGINE, spec_types=TYPES)
+
+    def _parts(self) -> Parts:
+        resolved = plans.resolved(engine=self.engine)
+        plain = make_plan(self._settings, plans.MACHINE, resolved, PLAIN)
+        return Parts(self._settings, plans.MACHINE, resolved, subject_of(plain, plans.MACHINE))
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What was taken over from a lab."""
+
+    method: Method
+    purpose: str
+    why: str
+    since: float
+    lab_id: str
+    stale: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A time ledger."""
+
+    sentence: str
+    rows: tuple[tuple[str, str], ...]
+
+
+class Memory:
+    """Keeps what was learned as long as the test lasts."""
+
+    def __init__(self) -> None:
+        self.taken: Taken | None = None
+        self.saved: Saved | None = None
+
+    def use(self, lab: Lab, purpose: str) -> None:
+        found = next(one for one in advise(lab) if one.purpose == purpose)
+        self.taken = Taken(found.method, purpose, found.text, time.time(), lab.id)
+
+    def undo(self) -> None:
+        self.taken = None
+
+    def learned(self) -> Taken | None:
+        return self.taken
+
+    def ledger(self) -> Saved | None:
+        return self.saved
+
+
+@dataclass
+class Bench:
+    """``page.engine`` is the plain engine, ``drafting`` the other."""
+
+    page: Running
+    drafting: PacedServer
+    labs: LabStore
+    planner: Planner
+    memory: Memory
+
+
+def run_bench(
+    stack: ExitStack, folder: Path, *, drafting: dict[str, Any] | None = None, **engine: Any
+) -> Bench:
+    """Start it; ``engine`` is for both, ``drafting`` only for the one that drafts (fields of PacedConfig)."""
+    base: dict[str, Any] = {"rate": 800, "text": TEXT, **engine}
+    fast = {**base, "alias": "drafting", "blocks": BLOCKS, **(drafting or {})}
+    second = stack.enter_context(PacedServer(PacedConfig(**fast)))
+    planner, memory = Planner(folder / "data"), Memory()
+    page = run_page(stack, folder, page={"lab": planner, "learned": memory}, **base)
+    page.lifecycle.drafting = second.url
+    return Bench(page, second, planner.store, planner, memory)
+
+
+def pace(
+    bench: Bench, *, plain: dict[str, Any] | None = None, drafting: dict[str, Any] | None = None
+) -> None:
+    """Change how both engines answer from now on (fields of PacedConfig); no lab may be running."""
+    base: dict[str, Any] = {"rate": 800, "text": TEXT}
+    bench.page.engine.config = PacedConfig(**base | (plain or {}))
+    bench.drafting.config = PacedConfig(**base | {"alias": "drafting", "blocks": BLOCKS} | (drafting or {}))
+
+
+def open_tab(bench: Bench, visitor: Visitor) -> Tab:
+    """A visitor on the Lab tab, ready to start."""
+    tab = visitor.visit(bench.page)
+    tab.get_by_role("tab", name="Lab").click()
+    tab.wait_for_selector("#l-setup .r-go, .l-running", state="attached")
+    return tab
+
+
+def choose(tab: Tab, *, tokens: int = 24, runs: int = 1) -> None:
+    """Few tokens and answers keep tests short."""
+    tab.evaluate("document.querySelector('.l-more').open = true")
+    tab.get_by_label("Tokens of an answer").fill(str(tokens))
+    tab.get_by_label("Answers of each").select_option(str(runs))

@@ -1,0 +1,163 @@
+// The Lab tab: choosing, watching, the tables, plots and advice, and the labs that were kept.
+import { call, stream } from "./api.js";
+import { complain, toast } from "./dialog.js";
+import { $, el } from "./dom.js";
+import { History } from "./lab_history.js";
+import { drawLearned, refreshLearned } from "./lab_learned.js";
+import { Live } from "./lab_live.js";
+import { resultOf } from "./lab_result.js";
+import { Setup } from "./lab_setup.js";
+import { on, state } from "./state.js";
+
+const STOP_PATIENCE = 2500; // ms after which a stop does not wait for the server's word
+
+let setup = null;
+let history = null;
+let running = null; // {abort, live, stopping}
+
+let said = 0;
+function say(text) {
+  // A different text each time, or a screen reader stays silent on repetition.
+  said += 1;
+  $("l-say").textContent = text + (said % 2 ? "" : "\u00a0");
+}
+
+// What was in focus may have gone: the keyboard then goes on from here.
+function keepFocus() {
+  if (onShow() && document.activeElement === document.body) $("l-stage").focus({ preventScroll: true });
+}
+
+// ---- a running lab
+
+async function stop(now) {
+  if (!running) return;
+  const { abort } = running;
+  running.stopping = true;
+  if (now) setTimeout(() => abort.abort(), STOP_PATIENCE);
+  await call("POST", "lab/stop", { now }).catch(() => abort.abort());
+}
+
+// Starts one by `ask` (a promise), or with none only looks at the one that runs.
+async function run(ask) {
+  if (running) return;
+  running = { abort: new AbortController(), live: new Live(stop), stopping: false, over: false };
+  const mine = running;
+  setup?.running(true);
+  try {
+    await ask?.();
+    $("l-stage").replaceChildren(mine.live.node);
+    keepFocus();
+    if (ask) {
+      mine.live.node.scrollIntoView({ block: "start" });
+      say("The lab begins.");
+    }
+    await stream("lab/watch", {}, mine.abort.signal, (frame) => take(mine, frame));
+  } catch (problem) {
+    if (problem.name !== "AbortError") complain(problem);
+  }
+  running = null;
+  mine.live.close();
+  setup?.running(false);
+  if (!mine.over) mine.live.node.remove();
+  setup?.refresh();
+  history.refresh();
+}
+
+function take(mine, frame) {
+  if (frame.over) {
+    mine.over = true;
+    show(frame.over, frame.kept);
+  } else if (frame.broken) {
+    const message = `${frame.broken.error} ${frame.broken.remedy}`.trim();
+    if (mine.stopping) toast(message);
+    else complain({ message });
+  } else {
+    mine.live.frame(frame);
+  }
+}
+
+const begin = (values) => run(() => call("POST", "lab", values));
+
+const resume = (id) => run(() => call("POST", "lab/resume", { lab: id }));
+
+// ---- a finished one
+
+// `kept`: it can be exported and gone on with.
+function show(view, kept) {
+  const node = resultOf(view, { kept, resume, learned: took });
+  node.dataset.lab = view.id;
+  $("l-stage").replaceChildren(node);
+  keepFocus();
+  node.scrollIntoView({ block: "start" });
+  say(["The lab is over.", ...view.advice.map((one) => one.text)].join(" "));
+  refreshLearned().then(took, complain);
+}
+
+// Something else is in use now: the strip at the top, and the buttons of the advice.
+function took(found) {
+  drawLearned(found, took);
+  document.dispatchEvent(new CustomEvent("bonsai-learned", { detail: found }));
+}
+
+async function open(id) {
+  if (running) return;
+  try {
+    show(await call("GET", `labs/${id}`), true);
+  } catch (problem) {
+    complain(problem);
+  }
+}
+
+const gone = (id) => document.querySelector(`.l-result[data-lab="${id}"]`)?.remove();
+
+// ---- the tab
+
+const onShow = () => Boolean($("b-lab")?.offsetParent);
+
+let looking = false;
+
+async function look() {
+  const form = $("l-setup");
+  looking = true;
+  history ??= new History({ open, gone, resume });
+  try {
+    const found = await call("GET", "lab");
+    setup = new Setup(form, found, begin);
+    if (found.running) run(null);
+  } catch (problem) {
+    setup = null;
+    form.replaceChildren(
+      el("h2", {}, "Measure what to run on this machine"),
+      el("p", { class: "r-problem" }, problem.message),
+      el("button", { type: "button", class: "b-button", onclick: look }, "Look again"),
+    );
+  }
+  history.refresh();
+  refreshLearned().then(took, complain);
+  looking = false;
+}
+
+let begun = false;
+
+// Gradio makes the tab's content when it is first opened, a moment after it is chosen.
+async function opened() {
+  for (let frames = 0; frames < 20 && !onShow(); frames += 1) await new Promise(requestAnimationFrame);
+  if (!onShow()) return;
+  if (begun) {
+    // Another tab may have begun a lab, and another engine may be in use.
+    if (!running && !looking) refreshLearned().then(took, complain);
+    return;
+  }
+  begun = true;
+  await look();
+}
+
+export function start() {
+  // An engine that is there now may make possible what was not.
+  on("status", () => {
+    if (begun && !setup && !looking && onShow() && state.status?.phase === "ready") look();
+  });
+  for (const kind of ["click", "keyup"]) {
+    document.addEventListener(kind, (event) => event.target.closest?.("#b-tabs > .tab-wrapper") && opened());
+  }
+}
