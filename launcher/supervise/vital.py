@@ -10,6 +10,7 @@ import psutil
 
 LOOK_S = 1.0  # the system is asked about its processes no more often than that
 CPU_STEP_S = 0.5  # less is what a sleeping program uses by looking at the clock
+MEMORY_STEP = 1 << 20  # bytes; less is what answering our own questions takes
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ class Vital:
         self.ever_open = self.ever_open or answer is not None
         if now - self._looked >= LOOK_S:
             self._looked = now
-            self._inside, cpu = usage(self._pid)
+            inside, cpu = usage(self._pid)
+            if any(abs(new - old) >= MEMORY_STEP for new, old in zip(inside, self._inside, strict=True)):
+                self._inside = inside
             if cpu != self._cpu:
                 self._cpu, self._worked = cpu, now
         seen = (log_bytes, answer, self._inside)
