@@ -28,7 +28,7 @@ from launcher.settings import resolve
 from launcher.supervise.server import Server
 from tests.conftest import shared_cache
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]  # some 20 s on two cores of its own
 
 TABLES = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache")
 METHODS = (PLAIN, *map(Method, TABLES), Method("draft-simple", 4))
@@ -82,8 +82,8 @@ def pair(built_engine: Path) -> Pair:
     return made
 
 
-def plan_of(pair: Pair, engine: Path, home: Path, method: Method) -> LaunchPlan:
-    """The launcher's own plan, with a template for a model that has none, and one thread: two of them on a busy
+def plans(pair: Pair, engine: Path, home: Path) -> dict[Method, LaunchPlan]:
+    """The launcher's own plans, with a template for a model that has none, and one thread: two of them on a busy
     machine wait for each other."""
     env = {
         "BONSAI_LLAMA_SERVER": str(engine),
@@ -92,10 +92,14 @@ def plan_of(pair: Pair, engine: Path, home: Path, method: Method) -> LaunchPlan:
         "BONSAI_CTX": "1024",
     }
     settings, machine = resolve({}, env), detect()
-    made = make_plan(settings, machine, resolve_all(settings, locate(str(home)), {}, machine), method)
-    more = ["-t", "1", "--no-warmup", "--chat-template", TEMPLATE]
-    more += ["-td", "1"] if method.drafter_needed else []
-    return replace(made, argv=(*made.argv[:-4], *more, *made.argv[-4:]))
+    parts = resolve_all(settings, locate(str(home)), {}, machine)
+    found = {}
+    for method in METHODS:
+        made = make_plan(settings, machine, parts, method)
+        more = ["-t", "1", "--no-warmup", "--chat-template", TEMPLATE]
+        more += ["-td", "1"] if method.drafter_needed else []
+        found[method] = replace(made, argv=(*made.argv[:-4], *more, *made.argv[-4:]))
+    return found
 
 
 async def ask(server: Server, text: str) -> Answer:
@@ -118,8 +122,8 @@ def answers(
     home = tmp_path_factory.mktemp("home")
     paths = locate(str(home))
     found = {}
-    for method in METHODS:
-        server = Server(plan_of(pair, built_engine, home, method), paths.logs, paths.run, dict(os.environ))
+    for method, plan in plans(pair, built_engine, home).items():
+        server = Server(plan, paths.logs, paths.run, dict(os.environ))
         try:
             server.start(threading.Event(), lambda _: None)
             for text in (PROSE, REPETITION):
