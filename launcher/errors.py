@@ -129,12 +129,20 @@ class NotAnEngine(EngineProblem):
 
 
 class EngineDied(EngineProblem):
-    """``log_tail`` holds the engine's last lines, ``returncode`` its exit status (None: unknown)."""
+    """``log_tail`` holds the engine's last lines, ``returncode`` its exit status (None: unknown). ``cause``: why we ended
+    it ourselves, where its log cannot tell: "port" (somebody else answers there) or "loopback"; else empty."""
 
     def __init__(
-        self, what: str, remedy: str = "", *, log_tail: str = "", returncode: int | None = None
+        self,
+        what: str,
+        remedy: str = "",
+        *,
+        log_tail: str = "",
+        returncode: int | None = None,
+        cause: str = "",
     ) -> None:
         super().__init__(what, remedy)
+        self.cause = cause
         self.log_tail = log_tail
         self.returncode = returncode
 

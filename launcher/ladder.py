@@ -82,6 +82,8 @@ class Rescue:
             return Diagnosis("unknown", error.what, error.remedy)
         if not isinstance(error, EngineDied):
             return self._not_started(error)
+        if error.cause:
+            return Diagnosis(error.cause, error.what, error.remedy)
         return diagnose(error.returncode, log, with_drafter=drafts_with_model(plan), system=self.system())
 
     def _not_started(self, error: LauncherError) -> Diagnosis:

@@ -34,6 +34,7 @@ ASK_S = (
 DRAIN_S = 1.0  # the rest of an ended engine's log
 TAIL_LINES = 30
 PORT_TRIES = 3
+OTHER_PORT = "Choose another port with BONSAI_PORT, or end the program that has the port."
 LOG_NAMES = "llama-server-*.log"
 _CANNOT_BIND = re.compile(
     r"couldn'?t bind|failed to bind|address already in use|bind\w* failed", re.IGNORECASE
@@ -120,7 +121,7 @@ class Server:
                 self._spawn()
                 self._wait_ready(cancel, progress)
             except _PortLost as lost:
-                death = self._died(str(lost))
+                death = self._died(str(lost), OTHER_PORT, cause="port")
                 self._end_child(self._patience.stop)
                 if asked_by is not None:
                     raise ports.taken(self.port, asked_by) from lost
@@ -225,6 +226,7 @@ class Server:
             raise self._died(
                 f"cannot be reached: this machine lets no program connect to {self.plan.host}",
                 "A firewall or security program may forbid it: allow connections within this machine.",
+                cause="loopback",
             )
 
     def _ask(self, client: httpx.Client) -> Answer:
@@ -250,7 +252,7 @@ class Server:
         at_the_port = _CANNOT_BIND.search(died.log_tail) or not ports.is_free(self.plan.host, self.port)
         return _PortLost(f"ended: port {self.port} was taken") if died.returncode and at_the_port else died
 
-    def _died(self, how: str, remedy: str = "") -> EngineDied:
+    def _died(self, how: str, remedy: str = "", *, cause: str = "") -> EngineDied:
         tail = self.log_tail(TAIL_LINES)
         code = self._child.returncode if self._child else None
         last = next((line for line in reversed(tail.splitlines()) if "error" in line.lower()), "")
@@ -261,6 +263,7 @@ class Server:
             f"{remedy} The whole log is in {self.log_path}.".strip(),
             log_tail=tail,
             returncode=code,
+            cause=cause if code is None else "",
         )
 
     def death(self) -> EngineDied:

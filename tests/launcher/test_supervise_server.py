@@ -247,8 +247,11 @@ def test_a_port_asked_for_is_never_exchanged(make: Make, tmp_path: Path) -> None
 
 @pytest.mark.case("D-01")
 def test_a_server_with_another_name_is_not_ours(make: Make, tmp_path: Path) -> None:
-    with pytest.raises(EngineDied, match=r"shares port \d+ with another server \(it calls itself somebody\)"):
+    with pytest.raises(
+        EngineDied, match=r"shares port \d+ with another server \(it calls itself somebody\)"
+    ) as caught:
         begin(make(alias="somebody", key=False, patience=Patience(stranger=0.2)))
+    assert caught.value.cause == "port", "the log of an engine that lives does not tell"
     assert len(notes(tmp_path)) == 3
 
 
@@ -300,6 +303,17 @@ def test_a_real_engine_loads_from_a_folder_with_foreign_letters(bonsai: Bonsai, 
     done = bonsai("ask", "--max-tokens", "9", "hello", env={"BONSAI_MODEL": "practice", **env})
     assert done.returncode == 0, done.stderr
     assert list((here / "run").iterdir()) == []
+
+
+def test_memory_that_jitters_by_a_few_pages_is_no_sign_of_life() -> None:
+    """An engine that hangs while it loads still answers our questions, and takes a little memory for that."""
+    now, kept = [0.0], []
+    vital = Vital(os.getpid(), lambda: now[0])
+    for _ in range(20):
+        vital.look(0, "Loading model")
+        kept.append(os.urandom(20_000))
+        now[0] += 1.1
+    assert vital.quiet_s > 15
 
 
 def test_signs_of_life_are_memory_reading_log_and_answer() -> None:
