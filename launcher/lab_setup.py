@@ -122,8 +122,8 @@ def spec_of(parts: Parts, plan: LabPlan, refused: Sequence[Refused] = ()) -> Lab
 
 def with_budget(plan: LabPlan, minutes: float | None, spent_s: float) -> LabPlan:
     """``plan`` of a lab that is gone on with: its own budget anew, or ``minutes``, on top of what was spent."""
-    more = plan.budget_s if minutes is None else minutes * 60
-    return replace(plan, budget_s=None if more is None else spent_s + more)
+    part = (plan.part_s or plan.budget_s) if minutes is None else minutes * 60
+    return replace(plan, budget_s=None if part is None else spent_s + part, part_s=part)
 
 
 def subject_of(plain: LaunchPlan, machine: Machine) -> Subject:

@@ -118,8 +118,9 @@ class LabPlan:
     """What to measure and how long. ``prompts`` has one of each kind.
 
     ``least`` and ``most`` runs of a cell: repeated until the interval of its ratio at ``confidence`` is within
-    ``precision`` of the ratio (0.05: ±5 %). ``budget_s``: no block begins after so many seconds of measuring, and
-    no cell is repeated; None: no limit. ``seed`` is the request's and that of the order.
+    ``precision`` of the ratio (0.05: ±5 %). ``budget_s``: no answer begins after so many seconds of measuring, all
+    parts of the lab together; None: no limit. ``part_s``: what each going-on adds to it; None: the same again.
+    ``seed`` is the request's and that of the order.
     """
 
     cells: tuple[Cell, ...]
@@ -133,6 +134,7 @@ class LabPlan:
     confidence: float = CONFIDENCE
     budget_s: float | None = None
     quick: bool = False
+    part_s: float | None = None
 
     def prompt(self, kind: str) -> Prompt:
         """The prompt of that kind; KeyError when there is none."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from launcher.lab_setup import with_budget
 from launcher.lab_stats import (
     all_figures,
     costs,
@@ -209,3 +210,12 @@ def test_the_effect_of_temperature() -> None:
     effect = {method.name: [one.ratio for one in known] for _, method, known in temperature_effect(made)}
     assert effect == {"plain": [1.0, 1.0], "dspark 4": [1.5, 1.2]}
     assert len(all_figures(made)) == 5
+
+
+def test_each_going_on_adds_the_same_time() -> None:
+    plan = replace(lab([CODE]).plan, budget_s=60.0)
+    second = with_budget(plan, None, 61.0)
+    third = with_budget(second, None, 122.0)
+    assert (second.budget_s, third.budget_s) == (121.0, 182.0)
+    assert with_budget(third, 0.5, 200.0).budget_s == 230.0
+    assert with_budget(replace(plan, budget_s=None), None, 10.0).budget_s is None
