@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import expect
 
 from launcher.practice import ensure_pair, known_text
-from tests.conftest import Bonsai, free_port, wait_until
+from tests.conftest import Bonsai
 from tests.fakes.file_server import Fault, sha256
 from tests.fakes.hub_server import HubServer
 from tests.fakes.release_server import ReleaseServer
 from tests.standins import Standins, standins
+from tests.visits import Visit, visiting
 
 pytestmark = [pytest.mark.browser, pytest.mark.engine, pytest.mark.system("posix")]
 SLOW_MS = 60_000
@@ -36,31 +36,15 @@ def hub(files: Standins) -> Iterator[HubServer]:
 
 
 @pytest.fixture
-def tab(bonsai: Bonsai, chromium_path: str, hub: HubServer, files: Standins) -> Iterator[Page]:
-    port = free_port()
-    with ReleaseServer(files.releases) as releases, sync_playwright() as playwright:
+def visit(bonsai: Bonsai, chromium_path: str, hub: HubServer, files: Standins) -> Iterator[Visit]:
+    with ReleaseServer(files.releases) as releases:
         env = {"BONSAI_MODEL": "auto", "HF_ENDPOINT": hub.url, "BONSAI_RELEASES_URL": releases.url}
-        process = bonsai.popen("--no-browser", "--ui-port", str(port), env=env)
-        browser = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
-        try:
-            wait_until(lambda: "http://" in bonsai.output(), 60, "the address of the page")
-            tab = browser.new_page()
-            tab.goto(f"http://127.0.0.1:{port}/")
-            yield tab
-        finally:
-            browser.close()
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(20) is not None
+        with visiting(bonsai, chromium_path, env) as visit:
+            yield visit
 
 
-def ask(tab: Page, text: str) -> None:
-    tab.fill("#b-prompt", text)
-    tab.press("#b-prompt", "Enter")
-    tab.wait_for_selector(".b-running", state="attached", timeout=SLOW_MS)
-    tab.wait_for_selector(".b-running", state="detached", timeout=SLOW_MS)
-
-
-def test_from_nothing_to_the_model(tab: Page, hub: HubServer, files: Standins) -> None:
+def test_from_nothing_to_the_model(visit: Visit, hub: HubServer, files: Standins) -> None:
+    tab = visit.tab
     fetch = tab.get_by_role("button", name="Fetch", exact=False).first
     expect(fetch).to_be_visible(timeout=SLOW_MS)
     assert hub.requests == []  # nothing before the consent
@@ -73,12 +57,14 @@ def test_from_nothing_to_the_model(tab: Page, hub: HubServer, files: Standins) -
     hub.store.always[sha256(data)] = Fault(rate=len(data) / 5)
     fetch.click()
     expect(tab.get_by_role("button", name="Pause")).to_be_visible(timeout=SLOW_MS)
-    ask(tab, "Implement quicksort in Python.")  # meanwhile
+    visit.send("Implement quicksort in Python.")  # meanwhile
+    visit.answered()
     assert "def quicksort" in tab.inner_text(".b-answer")
 
     expect(tab.locator("#b-status")).to_contain_text("Ternary Bonsai 27B", timeout=SLOW_MS)
     expect(tab.locator("#b-status")).to_contain_text("Ready", timeout=SLOW_MS)
     expect(tab.locator("#b-banners")).not_to_contain_text("Practice pair")
     tab.get_by_role("button", name="New chat").click()
-    ask(tab, "Implement quicksort in Python.")
+    visit.send("Implement quicksort in Python.")
+    visit.answered()
     assert known_text("code").splitlines()[0][:20] in tab.inner_text(".b-answer >> nth=-1")

@@ -6,66 +6,30 @@ import contextlib
 import re
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import expect
 
 from launcher.practice import expected_acceptance
-from tests.conftest import Bonsai, free_port, wait_until
+from tests.conftest import Bonsai, wait_until
+from tests.visits import ANSWER_MS, START_MS, Visit, visiting
 
 pytestmark = pytest.mark.browser
-ANSWER_MS = 90_000
-
-
-@dataclass
-class Visit:
-    """A tab on a started launcher, and every address that the browser asked."""
-
-    tab: Page
-    url: str
-    process: subprocess.Popen[str]
-    asked: list[str] = field(default_factory=list)
-
-    def engine(self) -> psutil.Process:
-        """The engine's process, a child of the launcher."""
-        return psutil.Process(self.process.pid).children()[0]
-
-    def busy(self) -> bool:
-        """Whether the engine works: it uses more than a tenth of a core."""
-        return self.engine().cpu_percent(interval=0.3) > 10
-
-    def send(self, text: str) -> None:
-        self.tab.fill("#b-prompt", text)
-        self.tab.press("#b-prompt", "Enter")
-
-    def answered(self) -> None:
-        self.tab.wait_for_selector(".b-running", state="detached", timeout=ANSWER_MS)
 
 
 @pytest.fixture
 def visit(bonsai: Bonsai, chromium_path: str) -> Iterator[Visit]:
-    port = free_port()
-    process = bonsai.popen("--no-browser", "--ui-port", str(port), env={"BONSAI_SPECULATIVE": "1"})
-    try:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
-            wait_until(lambda: "http://" in bonsai.output(), 60, "the address of the page")
-            visit = Visit(browser.new_page(), f"http://127.0.0.1:{port}/", process)
-            visit.tab.on("request", lambda request: visit.asked.append(request.url))
-            visit.tab.goto(visit.url)
-            visit.tab.wait_for_selector("#b-prompt", timeout=60_000)
-            visit.tab.wait_for_selector("text=Ready", timeout=60_000)
-            yield visit
-            browser.close()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
+    with visiting(bonsai, chromium_path, {"BONSAI_SPECULATIVE": "1"}) as visit:
+        visit.ready()
+        yield visit
+
+
+def is_gone(engine: psutil.Process) -> bool:
+    return not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
 
 
 def test_from_a_typed_prompt_to_a_conversation_that_stays(visit: Visit) -> None:
@@ -114,10 +78,8 @@ def test_the_switch_restarts_the_engine_without_the_drafter(visit: Visit) -> Non
     tab.get_by_role("button", name=re.compile("Speculation")).click()
     if tab.get_by_role("dialog").count():
         tab.get_by_role("dialog").get_by_role("button").last.click()
-    wait_until(
-        lambda: first not in [c.pid for c in psutil.Process(visit.process.pid).children()], 20, "the restart"
-    )
-    tab.wait_for_selector("text=Ready", timeout=60_000)
+    wait_until(lambda: first not in [engine.pid for engine in visit.engines()], 20, "the restart")
+    visit.ready()
     visit.send("Implement quicksort in Python.")
     tab.wait_for_selector(".b-answer .b-figures", timeout=ANSWER_MS)
     visit.answered()
@@ -130,7 +92,7 @@ def test_ending_it_leaves_nothing_behind(visit: Visit, number: signal.Signals, h
     engine = visit.engine()
     visit.process.send_signal(number)
     assert visit.process.wait(20) in (0, 130, 128 + number)
-    assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
+    assert is_gone(engine)
     assert list((home / "run").iterdir()) == []
 
 
@@ -142,7 +104,7 @@ def test_an_impatient_second_interrupt_ends_it_without_a_traceback(visit: Visit,
     visit.process.send_signal(signal.SIGINT)
     assert visit.process.wait(20) == 130
     assert "Traceback" not in bonsai.output()
-    assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
+    assert is_gone(engine)
 
 
 @pytest.mark.system("linux")
@@ -150,28 +112,39 @@ def test_killing_it_takes_the_engine_along(visit: Visit) -> None:
     engine = visit.engine()
     visit.process.kill()
     visit.process.wait(5)
+    wait_until(lambda: is_gone(engine), 5, "the engine to die with the launcher")
 
-    def gone() -> bool:
-        return not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
 
-    wait_until(gone, 5, "the engine to die with the launcher")
+def test_an_engine_killed_in_mid_answer_comes_back_and_the_next_message_works(visit: Visit) -> None:
+    tab = visit.tab
+    first = visit.engine().pid
+    visit.send("Give me a long answer.")
+    tab.wait_for_function(
+        "document.querySelector('.b-running .b-text')?.textContent.length > 20", timeout=ANSWER_MS
+    )
+    visit.engine().kill()
+    visit.answered()
+    answer = tab.locator(".b-answer").first
+    expect(answer.locator(".b-note")).to_contain_text(
+        "The answer broke off: the engine ended. What came is kept."
+    )
+    assert len(answer.locator(".b-text").inner_text()) > 20
+    wait_until(lambda: visit.engines() and visit.engine().pid != first, 20, "another engine")
+    visit.ready()
+    expect(tab.locator("#b-trouble")).to_contain_text("The engine had a problem and works again")
+    visit.send("Implement quicksort in Python.")
+    visit.answered()
+    expect(tab.locator(".b-answer").last).to_contain_text("def quicksort")
+    expect(tab.locator(".b-answer .b-figures").last).to_contain_text("accepted")
+    tab.get_by_role("button", name="Put this note away").click()
+    expect(tab.locator("#b-trouble")).to_be_empty()
+    assert not visit.errors, visit.errors
 
 
 def test_without_an_engine_the_page_opens_and_names_the_ways(bonsai: Bonsai, chromium_path: str) -> None:
-    port = free_port()
-    process = bonsai.popen("--no-browser", "--ui-port", str(port), env={"BONSAI_ENGINE": "mainline"})
-    try:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
-            wait_until(lambda: "http://" in bonsai.output(), 60, "the address of the page")
-            tab = browser.new_page()
-            tab.goto(f"http://127.0.0.1:{port}/")
-            tab.wait_for_selector("text=bonsai engines build", timeout=60_000)
-            tab.wait_for_selector("text=none was built here", timeout=5_000)
-            browser.close()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
+    with visiting(bonsai, chromium_path, {"BONSAI_ENGINE": "mainline"}) as visit:
+        visit.tab.wait_for_selector("text=bonsai engines build", timeout=START_MS)
+        visit.tab.wait_for_selector("text=asks for a mainline engine, but none is on this machine", timeout=5_000)
 
 
 def test_a_taken_port_that_nobody_asked_for_is_told_and_left(bonsai: Bonsai) -> None:
