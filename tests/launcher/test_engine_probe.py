@@ -83,6 +83,7 @@ def test_help_of_a_real_build() -> None:
     assert len(flags) > 350
 
 
+@pytest.mark.case("A-10")
 def test_removed_options_do_not_count() -> None:
     text = captured("help")
     assert "--draft-max" in text
@@ -99,6 +100,7 @@ def test_words_in_a_description_are_no_options() -> None:
 # --- asking programs ------------------------------------------------------------------------
 
 
+@pytest.mark.case("A-10")
 def test_older_build_cannot_do_dspark() -> None:
     facts = probe(fake("old"))
     assert (facts.build, facts.commit) == (6121, "e9288e88")
@@ -107,6 +109,8 @@ def test_older_build_cannot_do_dspark() -> None:
     assert "--metrics-not-an-option" not in facts.flags
 
 
+@pytest.mark.case("D-10")
+@pytest.mark.case("B-13")
 @pytest.mark.parametrize(
     ("mode", "words"),
     [

@@ -31,6 +31,7 @@ def room(tmp_path: Path) -> Iterator[Room]:
 # --- disk and folder ---
 
 
+@pytest.mark.case("C-03")
 def test_a_disk_that_is_too_small_is_said_before_anything_comes(room: Room) -> None:
     with pytest.raises(NoSpace) as error:
         room.fetch(total=10**17)
@@ -229,6 +230,7 @@ def test_offline_means_no_request(room: Room) -> None:
 # --- what is never said ---
 
 
+@pytest.mark.case("C-07")
 def test_tokens_and_signatures_are_in_no_message_note_log_or_file(
     room: Room, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -137,6 +137,7 @@ def test_which_proxy_is_used(url: str, env: dict[str, str], proxy: str) -> None:
     assert proxy_for(url, env)[0] == proxy
 
 
+@pytest.mark.case("C-05")
 def test_a_file_comes_through_the_proxy_that_the_environment_names(room: Room) -> None:
     proxy = room.server.url.replace("http://", "http://me:secret@")
     room.server.fault(NAME, Fault(cut_after=300_000))

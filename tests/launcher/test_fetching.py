@@ -57,6 +57,19 @@ def test_everything_comes_and_every_state_is_toldin_order(net: World) -> None:
     assert not item(last, "weights").in_place
 
 
+@pytest.mark.case("C-06")
+def test_files_are_plain_and_come_one_at_a_time(net: World) -> None:
+    """No link and no cache layout of anybody's, which need rights on Windows; and never two workers at once."""
+    job, at_once = net.job(), list[int]()
+    job.on_change(lambda state: at_once.append(sum(it.state == "running" for it in state.items)))
+    job.run()
+    assert max(at_once) == 1
+    files = [path for path in net.paths.models.rglob("*") if not path.is_dir()]
+    assert len(files) == 2
+    assert not any(path.is_symlink() for path in [*files, *(path.parent for path in files)])
+    assert {path.stat().st_nlink for path in files} == {1}
+
+
 @pytest.mark.case("C-08")
 def test_a_second_job_asks_nobody(net: World) -> None:
     net.job().run()

@@ -129,6 +129,7 @@ def test_a_blob_that_lost_its_content(server: HubServer, tmp_path: Path, hub: Hu
 # -- folders ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case("C-08")
 @pytest.mark.parametrize("place", [NAME, f"27B/{NAME}", f"ternary-gguf/27B/{NAME}"])
 def test_a_demo_checkouts_models(tmp_path: Path, hub: Hub, place: str) -> None:
     path = lay(tmp_path / "models" / place)

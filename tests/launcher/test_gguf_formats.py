@@ -53,6 +53,7 @@ def write(
 BONSAI = [((2560, 4), Q2_0), ((2560,), F32), ((2560, 8), Q2_0), ((2560,), F32)]
 
 
+@pytest.mark.case("A-02")
 @pytest.mark.parametrize("layout", [G128, G64])
 @pytest.mark.parametrize("alignment", [32, 64, 256])
 @pytest.mark.parametrize("backwards", [False, True])

@@ -110,6 +110,7 @@ def test_block_sizes_are_those_of_the_gguf_package() -> None:
     assert {kind: BLOCKS[kind] for kind in known if kind != 42} == {k: v for k, v in known.items() if k != 42}
 
 
+@pytest.mark.case("A-01")
 def test_captured_dspark_header_without_tensors() -> None:
     header = read_header(CAPTURED / "arch_dspark_header.gguf")
     assert header.architecture == "dspark"
@@ -166,6 +167,7 @@ def test_unknown_tensor_type_is_allowed_but_its_offset_is_checked(tmp_path: Path
     assert "truncated" in refusal(path)
 
 
+@pytest.mark.case("A-02")
 def test_both_layouts_of_q2_0_pass(tmp_path: Path) -> None:
     for size in (34, 36):
         read_header(write(tmp_path, small_model([tensor("a", (128,), 42, 0)], data=size)))
@@ -294,6 +296,7 @@ def test_unreadable_file(tmp_path: Path) -> None:
     assert "may not be read by this user" in done.stdout
 
 
+@pytest.mark.case("C-03")
 def test_every_cut_is_noticed(tmp_path: Path) -> None:
     whole = small_model()
     path = tmp_path / "cut.gguf"

@@ -113,6 +113,7 @@ def test_no_drafter_runs_plain_and_says_so() -> None:
     assert "no drafter" in made.warnings[0]
 
 
+@pytest.mark.case("A-10")
 def test_an_engine_without_dspark_runs_plain_and_says_so() -> None:
     old = replace(ENGINE, spec_types=frozenset({"none", "draft-simple"}))
     made = plan(ON, resolved(engine=old))
@@ -138,7 +139,9 @@ def test_what_the_pair_stands_in_for_and_what_the_engine_sees_is_said_once() -> 
 
 
 def test_a_missing_drafter_is_told_once() -> None:
-    parts = replace(resolved(drafter=None), notices=("It runs plain: no drafter was given with BONSAI_DRAFTER.",))
+    parts = replace(
+        resolved(drafter=None), notices=("It runs plain: no drafter was given with BONSAI_DRAFTER.",)
+    )
     said = plan(ON, parts).warnings
     assert sum("no drafter was given" in it for it in said) == 1
 
@@ -209,6 +212,7 @@ def test_both_sides_of_a_comparison_have_the_same_context() -> None:
     assert value(alone, "-c") == "16384", "nobody can draft, so nothing is kept for it"
 
 
+@pytest.mark.case("B-01")
 def test_the_engines_own_devices_count_more_than_the_probes() -> None:
     two = (
         Device("CUDA0", "a card", "cuda", 8 * GIB, 8 * GIB),

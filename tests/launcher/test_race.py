@@ -144,6 +144,7 @@ def test_a_faster_drafter_wins_early(track: Track) -> None:
     assert race.order[:4] == ("plain", "dspark 4", "dspark 4", "plain")
 
 
+@pytest.mark.case("A-06")
 def test_a_slower_drafter_is_said_as_plainly(track: Track) -> None:
     track.engine({"rate": 200})
     verdict = track.run(track.spec())[0].verdict
@@ -162,6 +163,7 @@ def test_no_difference_takes_more_rounds(track: Track) -> None:
     assert low <= 1 <= high
 
 
+@pytest.mark.case("G-03")
 def test_both_sides_get_the_same_requests_after_a_warm_up_that_does_not_count(track: Track) -> None:
     track.engine({"rate": 1600})
     race = track.run(track.spec(adaptive=False, rounds=3, seed=7))[0]
@@ -227,6 +229,7 @@ def test_engines_that_fit_stay_and_the_person_is_told(track: Track) -> None:
     ]
 
 
+@pytest.mark.case("G-04")
 def test_the_first_difference_is_shown(track: Track) -> None:
     track.engine({"rate": 1600, "text": TEXT.replace("word20", "WORD20")})
     verdict = track.run(track.spec())[0].verdict
@@ -250,6 +253,7 @@ def test_a_drafter_that_hardly_fits_is_said(track: Track) -> None:
     assert any("hardly fits" in warning for warning in verdict.warnings)
 
 
+@pytest.mark.case("G-02")
 def test_speculation_that_is_asked_for_and_does_not_happen_is_said(track: Track) -> None:
     track.engine({"blocks": ()})
     race = track.run(track.spec(adaptive=False, rounds=1))[0]

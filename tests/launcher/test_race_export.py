@@ -89,6 +89,7 @@ def test_a_card_can_replay() -> None:
     assert made["files"] == {"target": "target.gguf", "drafter": "drafter.gguf"}
 
 
+@pytest.mark.case("A-06")
 def test_markdown_says_a_loss_as_plainly_as_a_gain() -> None:
     gain, loss = race_markdown(race()), race_markdown(race(rounds((100, 17), (100, 17))))
     assert "**dspark 4 is faster than plain: 1.50x (spread" in gain

@@ -18,6 +18,7 @@ def test_medians_not_means_and_pairs_not_pools() -> None:
     assert verdict.rounds == 4
 
 
+@pytest.mark.case("A-06")
 def test_017x_is_slower() -> None:
     verdict = judge(rounds((13.4, 2.3), (13.4, 2.3)), SIDES, 0.0)
     assert (verdict.word, verdict.sure) == ("slower", True)
@@ -38,6 +39,7 @@ def test_nothing_measured_is_no_ratio() -> None:
     assert (verdict.ratio, verdict.spread, verdict.word, verdict.identical) == (None, None, "", None)
 
 
+@pytest.mark.case("G-04")
 def test_identical_texts() -> None:
     verdict = judge(rounds((100, 150), (100, 150)), SIDES, 0.0)
     assert (verdict.identical, verdict.first_difference) == (True, None)
@@ -49,6 +51,7 @@ def test_above_temperature_0_identity_is_no_question() -> None:
     assert (verdict.identical, verdict.first_difference) == (None, None)
 
 
+@pytest.mark.case("G-04")
 def test_the_first_difference_is_shown_in_both() -> None:
     long = "word " * 20
     runs = [run(0, 1, 100, text=long + "left side"), run(1, 1, 100, text=long + "right side", tokens=90)]
@@ -93,6 +96,7 @@ def test_what_precedes_the_difference_is_equal(head: str, a: str, b: str) -> Non
         assert (head + a)[at : at + 1] != (head + b)[at : at + 1]
 
 
+@pytest.mark.case("G-04")
 def test_time_saved_goes_by_rate_where_lengths_differ() -> None:
     runs = [run(0, 1, 100, tokens=200), run(1, 1, 200, tokens=50)]
     assert judge(runs, SIDES, 0.0).time_saved_s == pytest.approx(2.0 - 1.0)
@@ -114,6 +118,7 @@ def test_a_drafter_that_hardly_fits() -> None:
     assert not drafting(*[(4, 0)] * 20, method=Method("ngram-mod")), "a phrase table is no drafter"
 
 
+@pytest.mark.case("G-02")
 def test_requested_but_not_engaged() -> None:
     assert warned("requested, but is not active", run(0, 1, 9), run(1, 1, 9))
     assert not warned("requested", run(0, 1, 9), run(1, 1, 9, blocks=[(4, 2)]))
@@ -121,6 +126,7 @@ def test_requested_but_not_engaged() -> None:
     assert warned("found nothing", run(0, 1, 9), run(1, 1, 9), sides=tables)
 
 
+@pytest.mark.case("G-03")
 def test_a_warm_prompt_cache_is_told() -> None:
     assert warned("cache", run(0, 1, 9), run(1, 1, 9, cached=900))
     assert not warned("cache", run(0, 1, 9), run(1, 1, 9))
@@ -138,6 +144,7 @@ def test_rounds_that_hide_the_answer_are_no_proof_of_equality() -> None:
     assert not warned("differ too much", *rounds((100, 150), (100, 150)))
 
 
+@pytest.mark.case("G-01")
 def test_a_speed_measured_from_outside_is_told() -> None:
     assert warned("measured from outside", run(0, 1, 9, measured_by="client"), run(1, 1, 9))
 

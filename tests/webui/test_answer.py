@@ -100,6 +100,7 @@ def test_an_answer_is_streamed_and_kept(tmp_path: Path) -> None:
     play(tmp_path, act, text="Some *good* text.", rate=500, blocks=((4, 2),))
 
 
+@pytest.mark.case("E-05")
 def test_what_the_engine_is_asked(tmp_path: Path) -> None:
     async def act(it: Scene) -> None:
         it.settings(system_prompt="Be brief.", temperature=0.1, seed=7, thinking=True, thinking_budget=99)
@@ -133,6 +134,7 @@ def test_the_limit_is_what_the_context_has_left(tmp_path: Path) -> None:
     play(tmp_path, act, text="Yes.", rate=500, context=1024)
 
 
+@pytest.mark.case("E-02")
 def test_stop_in_the_middle(tmp_path: Path) -> None:
     async def act(it: Scene) -> None:
         answer, _ = it.answer(await it.prompt("Go"))
@@ -194,6 +196,7 @@ def test_the_end_of_the_page_keeps_what_came(tmp_path: Path) -> None:
     play(tmp_path, act, rate=200, tokens=5000)
 
 
+@pytest.mark.case("E-08")
 def test_a_second_answer_says_that_it_waits_and_can_be_stopped(tmp_path: Path) -> None:
     async def act(it: Scene) -> None:
         first, _ = it.answer(await it.prompt("One"))
@@ -245,6 +248,7 @@ def test_an_answer_that_fails_says_why_and_keeps_what_came(
     play(tmp_path, act, rate=500, tokens=200, **engine)
 
 
+@pytest.mark.case("E-11")
 @pytest.mark.parametrize("can_count", [True, False])
 def test_a_full_context_is_told(tmp_path: Path, can_count: bool) -> None:
     async def act(it: Scene) -> None:
@@ -273,6 +277,7 @@ def test_the_oldest_messages_are_left_out_visibly_when_that_is_wanted(tmp_path: 
     play(tmp_path, act, text="Yes.", rate=500, context=512)
 
 
+@pytest.mark.case("E-09")
 def test_out_of_tokens_while_thinking(tmp_path: Path) -> None:
     async def act(it: Scene) -> None:
         it.settings(max_tokens=40)
@@ -321,6 +326,7 @@ def test_a_conversation_deleted_meanwhile_does_not_come_back(tmp_path: Path) -> 
     play(tmp_path, act, rate=100, tokens=2000)
 
 
+@pytest.mark.case("E-11")
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

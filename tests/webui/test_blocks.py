@@ -71,6 +71,7 @@ def test_the_blocks_together_are_the_answer(text: str, size: int) -> None:
     assert "".join(stream(text, size).blocks) == markdown(text)
 
 
+@pytest.mark.case("E-01")
 def test_finished_blocks_come_before_the_end() -> None:
     blocks = Blocks()
     blocks.feed("First.\n\nSecond paragraph is under way")
@@ -91,6 +92,7 @@ def test_a_mark_that_may_become_anything_is_not_shown_yet(mark: str) -> None:
     assert screen.shown == "<p>A paragraph</p>\n"
 
 
+@pytest.mark.case("E-01")
 def test_a_long_block_is_drawn_less_often() -> None:
     blocks = Blocks()
     drawn = 0

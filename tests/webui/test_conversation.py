@@ -93,6 +93,7 @@ def test_deleting() -> None:
         without(talk("u1"), "u7")
 
 
+@pytest.mark.case("E-05")
 def test_the_engine_is_told_text_alone() -> None:
     turns = (
         turn("u1", "One"),

@@ -126,6 +126,7 @@ def test_a_stopped_answer_has_the_engines_last_figures() -> None:
     assert (timings.predicted_tokens, timings.tokens_per_second, timings.measured_by) == (3, 50.0, "server")
 
 
+@pytest.mark.case("G-01")
 def test_without_any_figures_it_is_measured_here() -> None:
     timings = drafted(Text("a"), Text("b"), Text("c")).turn(99.0).timings
     assert timings is not None
@@ -137,6 +138,7 @@ def test_without_any_figures_it_is_measured_here() -> None:
     )
 
 
+@pytest.mark.case("G-01")
 def test_nothing_came_and_nothing_is_claimed() -> None:
     turn = drafted().turn(99.0)
     assert (turn.timings, turn.context_used, turn.thinking_s) == (None, None, None)

@@ -36,6 +36,7 @@ def test_the_whole_line() -> None:
     )
 
 
+@pytest.mark.case("G-01")
 @pytest.mark.parametrize(
     ("timings", "engine", "line"),
     [
@@ -99,6 +100,7 @@ def test_seconds(value: float, text: str) -> None:
     assert seconds(value) == text
 
 
+@pytest.mark.case("G-02")
 def test_the_label_says_whether_speculation_was_asked_for() -> None:
     assert SPECULATIVE == "own b1 · target · speculation dspark 4"
     assert PLAIN == "own b1 · target · plain"

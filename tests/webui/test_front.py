@@ -102,6 +102,7 @@ def test_the_first_page_needs_none_of_the_slow_modules() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.case("E-03")
 @pytest.mark.parametrize("current", [{}, {"NO_PROXY": "corp.example", "HTTP_PROXY": "http://proxy:1"}])
 def test_the_environment_keeps_proxies_but_never_for_this_machine(current: dict[str, str]) -> None:
     changed = gradio_environment(current)
@@ -112,6 +113,7 @@ def test_the_environment_keeps_proxies_but_never_for_this_machine(current: dict[
     assert "HTTP_PROXY" not in changed
 
 
+@pytest.mark.case("E-03")
 def test_a_socks_proxy_for_everything_is_blanked_and_another_is_not() -> None:
     assert gradio_environment({"ALL_PROXY": "socks5://x:1"})["ALL_PROXY"] == ""
     assert "ALL_PROXY" not in gradio_environment({"ALL_PROXY": "http://x:1"})

@@ -37,6 +37,7 @@ def test_an_answer_grows_and_ends_as_markdown_with_its_figures(
     expect(tab.locator(".b-item-open")).to_have_text("Write something")
 
 
+@pytest.mark.case("E-02")
 def test_stop_ends_the_engines_work_and_keeps_what_came(start_page: StartPage, visitor: Visitor) -> None:
     page = start_page(rate=40, tokens=4000)
     tab = visitor.visit(page)
@@ -58,6 +59,7 @@ def test_stop_ends_the_engines_work_and_keeps_what_came(start_page: StartPage, v
     answered(tab)
 
 
+@pytest.mark.case("E-02")
 def test_stop_before_the_first_token(start_page: StartPage, visitor: Visitor) -> None:
     page = start_page(silence_s=60)
     tab = visitor.visit(page)
@@ -69,6 +71,7 @@ def test_stop_before_the_first_token(start_page: StartPage, visitor: Visitor) ->
     expect(tab.locator(".b-note")).to_have_text("Stopped before the first token.")
 
 
+@pytest.mark.case("E-02")
 @pytest.mark.parametrize("way", ["close", "reload"])
 def test_leaving_the_page_stops_the_engine(start_page: StartPage, visitor: Visitor, way: str) -> None:
     page = start_page(rate=30, tokens=4000)
@@ -101,6 +104,7 @@ def test_a_reload_and_a_new_tab_find_the_conversation(start_page: StartPage, vis
     expect(other.locator(".b-bubble")).to_have_text("Remember me")
 
 
+@pytest.mark.case("E-06")
 def test_thoughts_are_folded_and_never_sent_back(start_page: StartPage, visitor: Visitor) -> None:
     page = start_page(text="So it is.", rate=60, thinking_tokens=40)
     tab = visitor.visit(page)
@@ -121,6 +125,7 @@ def test_thoughts_are_folded_and_never_sent_back(start_page: StartPage, visitor:
     assert sent[1]["content"] == "So it is."
 
 
+@pytest.mark.case("E-08")
 def test_a_second_tab_waits_its_turn_and_can_be_stopped(start_page: StartPage, visitor: Visitor) -> None:
     page = start_page(rate=30, tokens=4000)
     first = visitor.visit(page)
@@ -139,6 +144,7 @@ def test_a_second_tab_waits_its_turn_and_can_be_stopped(start_page: StartPage, v
     answered(first)
 
 
+@pytest.mark.case("E-11")
 def test_reading_the_prompt_is_shown(start_page: StartPage, visitor: Visitor) -> None:
     page = start_page(text="Done.", prompt_s=3.0)
     tab = visitor.visit(page)

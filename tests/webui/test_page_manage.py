@@ -253,6 +253,7 @@ def test_a_failed_engine_says_what_to_do_and_can_be_tried_again(
     assert page.lifecycle.started == [None]
 
 
+@pytest.mark.case("E-11")
 def test_a_full_context_offers_two_ways_out(start_page: StartPage, visitor: Visitor) -> None:
     page = start_page(text="Fine.", rate=300, context=512)
     tab = visitor.visit(page)
@@ -288,6 +289,7 @@ def test_an_answer_cut_by_the_context_is_gone_on_with_without_the_oldest(
     )
 
 
+@pytest.mark.case("E-09")
 def test_an_answer_cut_by_its_limit_offers_to_go_on(start_page: StartPage, visitor: Visitor) -> None:
     page = start_page(rate=300, tokens=300)
     page.store.save_chat_settings(page.store.chat_settings().__class__(max_tokens=20))

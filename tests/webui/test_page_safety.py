@@ -78,6 +78,8 @@ def test_hostile_titles_and_thoughts(start_page: StartPage, visitor: Visitor) ->
     assert tab.evaluate("window.hit") is None
 
 
+@pytest.mark.case("E-04")
+@pytest.mark.case("E-03")
 def test_nobody_else_is_asked_for_anything(start_page: StartPage, visitor: Visitor) -> None:
     page = start_page(text="Fine.", rate=200)
     tab = visitor.visit(page)

@@ -51,6 +51,7 @@ def test_the_verdict_in_one_sentence(track: Track, visitor: Visitor, rate: int, 
     expect(tab.locator("#r-say")).to_contain_text(word)
 
 
+@pytest.mark.case("G-04")
 def test_the_first_difference_is_shown_in_both_texts(track: Track, visitor: Visitor) -> None:
     other = TEXT.replace("word20", "WORD twenty")
     pace(track, drafting={"text": other})

@@ -104,6 +104,7 @@ def test_a_race_streams_in_turn_and_ends_with_its_verdict(track: Track, client: 
     assert client.get(f"/bonsai/races/{kept.id}").json() == result
 
 
+@pytest.mark.case("G-03")
 def test_both_engines_get_the_same_request(track: Track, client: httpx.Client) -> None:
     track.page.engine.chats.clear()
     track.drafting.chats.clear()

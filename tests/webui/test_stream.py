@@ -8,6 +8,8 @@ import time
 from collections.abc import MutableMapping
 from typing import Any
 
+import pytest
+
 from webui.blocks import Blocks
 from webui.stream import JOIN_S, Outbox, encode, send_outbox
 
@@ -65,6 +67,7 @@ class Wire:
             self.sent.append((time.perf_counter(), message["body"]))
 
 
+@pytest.mark.case("E-01")
 def test_first_at_once_then_joined_then_the_last_at_once() -> None:
     async def scene() -> tuple[float, float, Wire]:
         outbox, wire = Outbox(), Wire()

@@ -106,11 +106,13 @@ def test_two_deltas_of_one_token_count_once() -> None:
     assert [(text, tokens) for text, _, tokens in shown(events)] == [("a", 1), ("end", 0), ("hi", 1)]
 
 
+@pytest.mark.case("E-11")
 def test_progress() -> None:
     told = {"prompt_progress": {"total": 900, "cache": 300, "processed": 512, "time_ms": 4}}
     assert feed({**chunk(predicted_n=0), **told}) == [Progress(512, 900, 300)]
 
 
+@pytest.mark.case("E-06")
 def test_reasoning_content_is_thinking_and_then_tags_in_the_answer_are_text() -> None:
     events = feed(chunk(thought="hm"), chunk("<think>"), chunk("hi"))
     assert events == [Thinking("hm"), Text("<think>"), Text("hi")]
@@ -121,6 +123,7 @@ def test_inline_tags_count_their_tokens_with_the_piece_they_belong_to() -> None:
     assert events == [Thinking("plan", None, 3), Text("hi", None, 2)]
 
 
+@pytest.mark.case("E-06")
 def test_an_unclosed_tag_does_not_hide_the_answer() -> None:
     decoder = ChunkDecoder()
     assert decoder.feed(chunk("<think>It is four."), 0.1) == [Thinking("It is four.")]
@@ -128,6 +131,7 @@ def test_an_unclosed_tag_does_not_hide_the_answer() -> None:
     assert decoder.finish(0.3)[:-1] == [Text("It is four.", None, 0)]
 
 
+@pytest.mark.case("E-09")
 def test_thoughts_cut_by_length_are_not_shown_as_the_answer() -> None:
     decoder = ChunkDecoder()
     decoder.feed(chunk("<think>It may be"), 0.1)
@@ -143,6 +147,7 @@ def test_what_was_held_back_is_given_at_the_end() -> None:
     assert decoder.finish(0.2)[0] == Text("<thi")
 
 
+@pytest.mark.case("G-01")
 @pytest.mark.parametrize("where", ["finish", "usage", "cut"])
 def test_the_last_timings_of_any_chunk_are_kept(where: str) -> None:
     figures: dict[str, Any] = {
@@ -178,6 +183,7 @@ def test_the_whole_prompt_is_counted_cached_part_included() -> None:
     assert (timings.prompt_tokens, timings.cached_tokens) == (901, 900)
 
 
+@pytest.mark.case("G-01")
 def test_missing_timings_are_measured_from_the_first_to_the_last_token() -> None:
     decoder = ChunkDecoder(started=10.0)
     for at in (15.0, 15.5, 16.0, 16.5, 17.0):
@@ -206,6 +212,7 @@ def test_usage_serves_where_there_are_no_timings() -> None:
     assert timings.tokens_per_second == 10.0
 
 
+@pytest.mark.case("G-01")
 @pytest.mark.parametrize(
     ("figures", "speed"),
     [
@@ -260,6 +267,7 @@ def test_an_error_of_any_form_is_one_sentence(error: object) -> None:
     assert end.what.endswith((".", "…"))
 
 
+@pytest.mark.case("E-11")
 def test_a_prompt_that_is_too_long() -> None:
     error = {"type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 4096, "message": "m"}
     with pytest.raises(ContextFull) as caught:

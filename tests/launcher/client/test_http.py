@@ -120,6 +120,7 @@ def test_thinking_off_and_the_limit_reach_the_server() -> None:
         assert server.requests[0].headers["connection"] == "close"
 
 
+@pytest.mark.case("E-09")
 def test_all_tokens_spent_on_thinking() -> None:
     with PacedServer(PacedConfig(rate=QUICK, thinking_tokens=100)) as server:
         events = ask(server.url, max_tokens=40)
@@ -130,6 +131,7 @@ def test_all_tokens_spent_on_thinking() -> None:
     assert sum(event.tokens for event in events if isinstance(event, Thinking)) == 40
 
 
+@pytest.mark.case("G-01")
 @pytest.mark.parametrize("where", ["finish", "usage", "none"])
 def test_speed_is_known_wherever_the_server_puts_it(where: str) -> None:
     with PacedServer(PacedConfig(rate=400, tokens=120, timings=where)) as server:
@@ -240,6 +242,7 @@ def test_one_chunk_that_is_no_json_does_not_end_an_answer() -> None:
     assert isinstance(events[-1], Finished)
 
 
+@pytest.mark.case("D-03")
 def test_a_proxy_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     with RawServer(b"HTTP/1.1 503 Proxy\r\n\r\n") as proxy, PacedServer(PacedConfig(tokens=2)) as server:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"):
@@ -249,6 +252,7 @@ def test_a_proxy_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         assert proxy.requests == []
 
 
+@pytest.mark.case("E-02")
 def test_leaving_in_the_middle_closes_the_connection_and_the_next_question_works() -> None:
     with PacedServer(PacedConfig(rate=200, tokens=2000)) as server:
 
@@ -269,6 +273,7 @@ def test_leaving_in_the_middle_closes_the_connection_and_the_next_question_works
         assert server.chats[0].sent < 100
 
 
+@pytest.mark.case("E-02")
 @pytest.mark.parametrize("config", [PacedConfig(silence_s=60), PacedConfig(prompt_s=60)])
 def test_cancelling_before_the_first_token(config: PacedConfig) -> None:
     with PacedServer(config) as server:

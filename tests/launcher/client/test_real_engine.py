@@ -122,6 +122,7 @@ def test_questions(client: EngineClient) -> None:
     assert (alias, context, tokens) == ("practice", CONTEXT, end.timings.prompt_tokens)
 
 
+@pytest.mark.case("E-02")
 def test_stop_in_the_middle_of_an_answer(client: EngineClient) -> None:
     async def leave() -> float:
         request = ChatRequest((Message("user", "Write a long essay."),), 4000, GREEDY)
@@ -136,6 +137,7 @@ def test_stop_in_the_middle_of_an_answer(client: EngineClient) -> None:
     assert text_of(ask(client, "Implement quicksort in Python.")) == known_text("code")
 
 
+@pytest.mark.case("E-02")
 def test_stop_before_the_first_token(client: EngineClient) -> None:
     async def leave() -> float:
         prompt = "word " * (CONTEXT - 500)

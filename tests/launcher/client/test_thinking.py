@@ -38,6 +38,7 @@ CASES = [
 ]
 
 
+@pytest.mark.case("E-06")
 @pytest.mark.parametrize(("content", "thoughts", "answer"), CASES)
 def test_cut_at_every_place(content: str, thoughts: str, answer: str) -> None:
     assert split(content) == (thoughts, answer)
@@ -68,6 +69,7 @@ def test_whatever_comes_is_whole_and_the_same_in_any_cut(pieces: list[str]) -> N
 untagged = st.text().filter(lambda text: "think>" not in text)
 
 
+@pytest.mark.case("E-06")
 @given(untagged, untagged, st.integers(1, 5))
 def test_thoughts_and_answer_come_apart_as_they_were(thoughts: str, answer: str, size: int) -> None:
     thoughts, answer = thoughts.strip(), answer.lstrip()

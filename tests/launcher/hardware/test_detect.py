@@ -50,6 +50,7 @@ def gpus(machine: Machine) -> list[tuple[str, str]]:
 # --- NVIDIA ---------------------------------------------------------------------------------
 
 
+@pytest.mark.case("B-07")
 def test_two_cards_are_counted_once_each(tmp_path: Path) -> None:
     program = smi(tmp_path)
     machine = look(world(tmp_path))
@@ -62,6 +63,7 @@ def test_two_cards_are_counted_once_each(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.case("B-01")
 @pytest.mark.parametrize("table", ["smi_err.txt", "smi_umd_610.txt"])
 def test_a_named_gpu_is_cuda_whatever_the_header_says(tmp_path: Path, table: str) -> None:
     smi(tmp_path, "NVIDIA GeForce RTX 3060, 535.183.06, 12288, 11000, 8.6\n", captured(table))
@@ -70,6 +72,7 @@ def test_a_named_gpu_is_cuda_whatever_the_header_says(tmp_path: Path, table: str
     assert gpu.runtime == (None if "err" in table else "13.3")
 
 
+@pytest.mark.case("B-01")
 def test_the_table_serves_where_the_query_is_not_known(tmp_path: Path) -> None:
     smi(tmp_path, 'Field "compute_cap" is not a valid field to query.\n', captured("smi_umd_610.txt"))
     (gpu,) = look(world(tmp_path)).gpus
@@ -83,6 +86,7 @@ def test_the_list_serves_where_neither_is_read(tmp_path: Path) -> None:
     assert [gpu.driver for gpu in machine.gpus] == ["535.183.06"] * 2
 
 
+@pytest.mark.case("B-05")
 @pytest.mark.parametrize(
     "answer", [captured("smi_gb10_query.csv"), "NVIDIA GB10, 580.126.09, Not Supported, Not Supported, 12.1"]
 )
@@ -96,6 +100,7 @@ def test_shared_memory_is_the_machines(tmp_path: Path, answer: str) -> None:
     assert "machine's memory" in gpu.note
 
 
+@pytest.mark.case("B-07")
 @pytest.mark.parametrize(
     ("mask", "count"), [("", 0), ("-1", 0), ("0", 1), ("1", 1), ("0,1", 2), ("GPU-9d3b", 1)]
 )
@@ -112,6 +117,7 @@ def test_the_mask(tmp_path: Path, mask: str, count: int) -> None:
     assert order == (count == 1)
 
 
+@pytest.mark.case("B-03")
 def test_wsl_hides_its_tool_off_the_path(tmp_path: Path) -> None:
     hidden = tmp_path / "usr lib wsl" / "lib"
     hardware_tool.write(hidden, "nvidia-smi", {QUERY: MIXED, TABLE: HEADER})
@@ -134,6 +140,7 @@ def test_a_broken_tool_does_not_hide_a_working_one(tmp_path: Path) -> None:
     assert note.startswith("nvidia-smi names no GPU; it says: NVIDIA-SMI has failed")
 
 
+@pytest.mark.case("B-03")
 def test_where_tools_hide() -> None:
     assert {"/usr/lib/wsl/lib", "/usr/bin"} <= set(probes.usual_folders("Linux", {}))
     windows = {"SystemRoot": "D:\\Win", "ProgramFiles": "D:\\Programs"}
@@ -159,6 +166,7 @@ def test_the_current_folder_is_no_place_for_tools(tmp_path: Path, monkeypatch: p
         assert probes.places(world(tmp_path, {"PATH": path}), "nvidia-smi") == []
 
 
+@pytest.mark.case("B-02")
 @pytest.mark.parametrize("with_driver", [False, True])
 def test_a_cuda_toolkit_is_no_gpu(tmp_path: Path, with_driver: bool) -> None:
     nvcc = hardware_tool.write(
@@ -197,6 +205,7 @@ def test_rocminfo_where_there_is_no_rocm_smi(tmp_path: Path) -> None:
     assert gpus(look(world(tmp_path))) == [("rocm", "Radeon RX 7900 GRE")]
 
 
+@pytest.mark.case("B-12")
 def test_a_software_device_is_no_gpu_and_said_so(tmp_path: Path) -> None:
     hardware_tool.write(tmp_path / "bin", "vulkaninfo", {"--summary": captured("vulkaninfo_llvmpipe.txt")})
     machine = look(world(tmp_path))
@@ -235,6 +244,7 @@ MACS = [
 ]
 
 
+@pytest.mark.case("B-10")
 @pytest.mark.parametrize(("arch", "answers", "rosetta", "count"), MACS)
 def test_macs(tmp_path: Path, arch: str, answers: dict[str, str | None], rosetta: bool, count: int) -> None:
     hardware_tool.write(tmp_path / "bin", "sysctl", answers)
@@ -245,6 +255,7 @@ def test_macs(tmp_path: Path, arch: str, answers: dict[str, str | None], rosetta
         assert gpu.total_bytes == round(RAM * 0.7)
 
 
+@pytest.mark.case("B-11")
 def test_a_macs_limit_is_its_gpus_memory(tmp_path: Path) -> None:
     hardware_tool.write(
         tmp_path / "bin", "sysctl", {"wired_limit_mb": "1200\n", "brand_string": "Apple M2\n"}
@@ -253,6 +264,7 @@ def test_a_macs_limit_is_its_gpus_memory(tmp_path: Path) -> None:
     assert (gpu.total_bytes, gpu.name) == (1200 * MIB, "Apple M2")
 
 
+@pytest.mark.case("B-13")
 def test_an_old_processor_is_told_of(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "root" / "proc" / "cpuinfo"
     cpuinfo.parent.mkdir(parents=True)

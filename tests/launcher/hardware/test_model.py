@@ -131,6 +131,7 @@ SHARED = Gpu("nvidia", "GB10", "cuda", total_bytes=100 * GIB, free_bytes=90 * GI
 RADEON = Gpu("amd", "Radeon", "vulkan", total_bytes=24 * GIB)
 
 
+@pytest.mark.case("B-07")
 @pytest.mark.parametrize(
     ("cards", "expected"),
     [

@@ -24,6 +24,7 @@ def captured(name: str) -> str:
 # --- NVIDIA ---------------------------------------------------------------------------------
 
 
+@pytest.mark.case("B-07")
 def test_every_line_is_a_gpu_and_an_old_one_is_named_as_such() -> None:
     new, old = parse.nvidia_query(captured("smi_mixed_query.csv"))
     assert new == Gpu(
@@ -39,6 +40,7 @@ def test_every_line_is_a_gpu_and_an_old_one_is_named_as_such() -> None:
     assert "too old" in old.note
 
 
+@pytest.mark.case("B-05")
 def test_a_chip_with_shared_memory_has_none_of_its_own() -> None:
     (gpu,) = parse.nvidia_query(captured("smi_gb10_query.csv"))
     assert (gpu.name, gpu.backend, gpu.driver, gpu.compute_capability) == (
@@ -103,6 +105,7 @@ HEADERS = [
 ]
 
 
+@pytest.mark.case("B-01")
 @pytest.mark.parametrize(("text", "driver", "cuda", "names"), HEADERS)
 def test_both_forms_of_the_header(text: str, driver: str | None, cuda: str | None, names: list[str]) -> None:
     header = parse.nvidia_header(text)
@@ -119,6 +122,7 @@ CARDS = tuple(Gpu("nvidia", f"card {at}", "cuda", index=at, total_bytes=GIB) for
 UUIDS = [("GPU-aa11",), ("GPU-bb22", "MIG-bb99"), ("GPU-bb33",)]
 
 
+@pytest.mark.case("B-07")
 @pytest.mark.parametrize(
     ("mask", "seen"),
     [
@@ -203,12 +207,14 @@ def test_rocminfo() -> None:
 # --- Vulkan ---------------------------------------------------------------------------------
 
 
+@pytest.mark.case("B-12")
 def test_a_software_device_is_no_gpu() -> None:
     assert parse.vulkan_summary(captured("vulkaninfo_llvmpipe.txt")) == parse.VulkanDevices(
         (), ("llvmpipe (LLVM 15.0.6, 256 bits)",)
     )
 
 
+@pytest.mark.case("B-12")
 @pytest.mark.parametrize(
     ("kind", "name"), [("CPU", "A new one"), ("VIRTUAL_GPU", "SwiftShader Device (LLVM)")]
 )
@@ -245,6 +251,7 @@ def test_vulkan_that_fails() -> None:
 # --- Macs -----------------------------------------------------------------------------------
 
 
+@pytest.mark.case("B-10")
 @pytest.mark.parametrize(
     ("arch", "chip", "translated", "expected"),
     [
@@ -265,6 +272,7 @@ def test_rosetta_apple_and_intel(
     assert bool(found.notes) == (found.rosetta or not found.gpus)
 
 
+@pytest.mark.case("B-11")
 @pytest.mark.parametrize(
     ("limit", "ram", "cap", "said"),
     [
@@ -284,6 +292,7 @@ def test_the_cap_is_the_gpus_memory_and_is_named(
     assert said in gpu.note
 
 
+@pytest.mark.case("B-09")
 def test_m5_has_a_word_on_its_trouble() -> None:
     (gpu,) = parse.mac("arm64", "Apple M5 Max", None, "0", 16 * GIB, None).gpus
     assert "GGML_METAL_TENSOR_DISABLE=1" in gpu.note
