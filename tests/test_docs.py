@@ -13,11 +13,13 @@ from launcher import __version__
 from launcher.catalog import load
 from launcher.catalog_table import page_markdown
 from launcher.settings import SPECS, table_markdown
+from tests import cases
 from tests.conftest import Bonsai
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 MODELS = ROOT / "docs" / "models.md"
+CASES = ROOT / "docs" / "cases.md"
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 
 
@@ -47,6 +49,16 @@ def test_a_generated_block_is_current(bonsai: Bonsai, name: str) -> None:
 
 def test_the_page_of_models_is_current() -> None:
     assert MODELS.read_text(encoding="utf-8") == page_markdown(load()), "run: python -m tests.test_docs"
+
+
+def test_the_page_of_public_reports_is_current() -> None:
+    assert CASES.read_text(encoding="utf-8") == cases.page_markdown(), "run: python -m tests.test_docs"
+
+
+def test_every_public_report_has_a_proof_and_every_mark_names_one() -> None:
+    proofs = cases.proofs()
+    assert [case for case in cases.CASES if case not in proofs] == []
+    assert set(proofs) <= set(cases.CASES)
 
 
 def test_every_command_is_explained(bonsai: Bonsai) -> None:
@@ -95,8 +107,9 @@ def test_the_version_is_in_the_changelog() -> None:
 
 
 def write() -> None:
-    """Bring the README's generated blocks and the page of models up to date."""
+    """Bring the README's generated blocks and the pages of models and of public reports up to date."""
     MODELS.write_text(page_markdown(load()), encoding="utf-8")
+    CASES.write_text(cases.page_markdown(), encoding="utf-8")
     text = README.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as home:
         for name, content in generated(Bonsai(Path(home))).items():
