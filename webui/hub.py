@@ -22,9 +22,12 @@ class Hub:
     def attach(self, lifecycle: Lifecycle) -> None:
         """Pass on every change of status from now on."""
         loop = asyncio.get_running_loop()
+        told: Status | None = None
 
         def changed(status: Status) -> None:
-            if not loop.is_closed():
+            nonlocal told
+            if status != told and not loop.is_closed():  # a start says many times a second that it goes on
+                told = status
                 loop.call_soon_threadsafe(self.tell, {"status": self._view(status)})
 
         self._detach = lifecycle.on_change(changed)
