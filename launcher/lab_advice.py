@@ -12,6 +12,7 @@ from launcher.methods import PLAIN, Method
 
 # Kinds of text that stand for a purpose, the first that were measured; and whether its temperature is low.
 CODING, CHAT = ("code",), ("chat", "prose")
+TELLS_NOTHING = 25.0  # the upper end of an interval over the lower one
 WORTH = 0.05  # a difference in speed that nobody would change a setting for
 
 
@@ -35,6 +36,12 @@ def advise(lab: Lab) -> tuple[Advice, Advice]:
         _advice("coding", "a coding assistant", _candidates(figures, CODING, low=True), lab),
         _advice("chat", "a general chat", _candidates(figures, CHAT, low=False), lab),
     )
+
+
+def between(spread: tuple[float, float]) -> str:
+    """An interval of a ratio for people: "1.55 to 1.70"; one that spans all that could be is none."""
+    low, high = spread
+    return f"{low:.2f} to {high:.2f}" if high / low < TELLS_NOTHING else "not known"
 
 
 def _candidates(figures: Sequence[CellFigures], kinds: Sequence[str], *, low: bool) -> list[_Candidate]:
@@ -89,7 +96,7 @@ def _advice(purpose: str, whom: str, candidates: Sequence[_Candidate], lab: Lab)
     sure = best.runs > 1 and all(rival.spread[1] <= best.ratio * (1 + WORTH) for rival in rivals)
     text = [
         f"For {whom} use {best.method.name}: it writes at {best.ratio:.2f} times the speed of plain decoding "
-        f"({best.spread[0]:.2f} to {best.spread[1]:.2f} at {share} confidence)."
+        f"({between(best.spread)} at {share} confidence)."
     ]
     if best.acceptance is not None:
         text.append(f"{best.acceptance:.0%} of what it drafts is accepted.")
@@ -103,17 +110,16 @@ def _plain(purpose: str, whom: str, candidates: Sequence[_Candidate], share: str
     best = candidates[0]
     highest = max(candidates, key=lambda one: one.spread[1])
     sure = highest.spread[1] <= 1 + WORTH and all(one.runs > 1 for one in candidates)
-    low, high = best.spread
     text = [f"For {whom} use plain decoding, without speculation."]
-    if high < 1:
+    if best.spread[1] < 1:
         text.append(
             f"Everything that was tried is slower; {best.method.name} comes nearest, at {best.ratio:.2f} times the "
-            f"speed of plain decoding ({low:.2f} to {high:.2f} at {share} confidence)."
+            f"speed of plain decoding ({between(best.spread)} at {share} confidence)."
         )
     else:
         text.append(
             f"Nothing that was tried is faster beyond doubt; {best.method.name} comes nearest, at {best.ratio:.2f} times "
-            f"the speed of plain decoding ({low:.2f} to {high:.2f} at {share} confidence)."
+            f"the speed of plain decoding ({between(best.spread)} at {share} confidence)."
         )
     text.append(_sure_of_plain(sure, highest))
     return Advice(purpose, PLAIN, 1.0, (1.0, 1.0), " ".join(text), sure)

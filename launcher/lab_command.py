@@ -13,7 +13,7 @@ from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect
 from launcher.interrupts import interrupts
 from launcher.lab import new_lab, run_lab
-from launcher.lab_advice import advise
+from launcher.lab_advice import advise, between
 from launcher.lab_export import ENDED, lab_csv, lab_json, lab_markdown, sweep_rows, table_rows
 from launcher.lab_setup import LabOptions, look, make_spec, spec_of, with_budget
 from launcher.lab_stats import sweeps
@@ -114,7 +114,7 @@ def tell(event: LabEvent) -> None:
 def _ratio(figures: CellFigures) -> str:
     if figures.cell.method.spec_type == "none" or figures.ratio is None or figures.spread is None:
         return ""
-    return f", {figures.ratio:.2f}x ({figures.spread[0]:.2f} to {figures.spread[1]:.2f})"
+    return f", {figures.ratio:.2f}x ({between(figures.spread)})"
 
 
 def _opening(lab: Lab, left: int) -> str:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from launcher.lab_advice import advise
+from launcher.lab_advice import advise, between
 from launcher.lab_stats import all_figures, sweeps
 from launcher.lab_types import Advice, Cell, CellFigures, Lab, Refused, Sweep
 from launcher.methods import PLAIN, Method
@@ -118,7 +118,7 @@ def sweep_rows(sweep: Sweep) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             (
                 str(point.n_max),
                 number(point.tokens_per_second, "{:.1f}"),
-                f"{point.ratio:.2f}x ({point.spread[0]:.2f} to {point.spread[1]:.2f})",
+                f"{point.ratio:.2f}x ({between(point.spread)})",
                 number(point.acceptance, "{:.0%}"),
                 share(point.break_even),
                 mark,
@@ -312,7 +312,7 @@ def _row(one: CellFigures) -> tuple[str, ...]:
     cell = one.cell
     ratio = "–"
     if one.ratio is not None and one.spread is not None:
-        ratio = f"{one.ratio:.2f}x ({one.spread[0]:.2f} to {one.spread[1]:.2f})"
+        ratio = f"{one.ratio:.2f}x ({between(one.spread)})"
     return (
         cell.kind,
         "no draft" if cell.method == PLAIN else cell.method.name,

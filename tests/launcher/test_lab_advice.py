@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launcher.lab_advice import advise
+from launcher.lab_advice import advise, between
 from launcher.lab_types import Advice, Lab
 from launcher.methods import PLAIN, Method
 from tests.launcher.lab_samples import measured
@@ -80,3 +80,11 @@ def test_nothing_measured_is_said() -> None:
     assert (code.method, code.sure, code.ratio) == (PLAIN, False, None)
     assert "nothing was measured" in code.text
     assert chat.purpose == "chat"
+
+
+@pytest.mark.parametrize(
+    ("spread", "shown"),
+    [((1.549, 1.701), "1.55 to 1.70"), ((0.5, 3.0), "0.50 to 3.00"), ((0.01, 9), "not known")],
+)
+def test_an_interval_for_people(spread: tuple[float, float], shown: str) -> None:
+    assert between(spread) == shown
