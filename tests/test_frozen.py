@@ -303,7 +303,8 @@ CLOCK = r"""
 #include <sys/time.h>
 static const long ago = 25L * 365 * 86400;
 int clock_gettime(clockid_t id, struct timespec *t) {
-    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
     int result = real(id, t);
     if (id == CLOCK_REALTIME) t->tv_sec -= ago;
     return result;
@@ -332,7 +333,7 @@ def test_it_works_with_the_clock_set_wrong(person: Person, tmp_path: Path) -> No
     library = tmp_path / "clock.so"
     command = [compiler, "-shared", "-fPIC", "-o", str(library), "-x", "c", "-", "-ldl"]
     subprocess.run(command, input=CLOCK, text=True, check=True)
-    arguments = ("ask", "--json", "--speculative", "Implement quicksort in Python.")
+    arguments = ("ask", "--json", "--speculative", "--max-tokens", "40", "Implement quicksort in Python.")
     done = person.run(*arguments, BONSAI_MODEL="practice", LD_PRELOAD=str(library))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["speculation"]["engaged"] is True
