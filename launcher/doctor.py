@@ -11,7 +11,7 @@ from pathlib import Path
 from launcher import __version__, console
 from launcher.disk import existing, free_bytes, gigabytes
 from launcher.engine_store import all_installed
-from launcher.errors import LauncherError, PortTaken
+from launcher.errors import BadInput, LauncherError
 from launcher.fetch_command import may_lack
 from launcher.hardware.model import Machine
 from launcher.offer import make_offer
@@ -88,17 +88,29 @@ def _folder(data: Path) -> Check:
 
 
 def _ports(settings: Settings) -> Iterator[Check]:
-    for name, host, port, asked in (
-        ("Port of the page", settings.host.value, settings.ui_port.value, settings.ui_port.asked),
-        ("Port of llama-server", settings.host.value, settings.port.value, settings.port.asked),
+    host = settings.host.value
+    for name, port, instead in (
+        ("Port of the page", settings.ui_port, "the page will take another one"),
+        (
+            "Port of llama-server",
+            settings.port,
+            "the page's engine will take another one; `bonsai serve` needs one by --port",
+        ),
     ):
         try:
-            ports.choose(host, port, asked_by=name)
-        except PortTaken as error:
-            instead = "" if asked else " Another one will be taken."
-            yield Check(name, "bad" if asked else "note", f"{error.what}{instead}", error.remedy)
+            free = ports.choose(host, port.value, asked_by=port.source if port.asked else None)
+        except BadInput as error:
+            yield Check(name, "bad", error.what, error.remedy)
         else:
-            yield Check(name, "ok", str(port))
+            taken = f"{port.value} is taken by {ports.holder(port.value)}: {instead}."
+            yield Check(name, "ok", str(free)) if free == port.value else Check(name, "note", taken)
+    if not ports.loopback_works("127.0.0.1"):
+        yield Check(
+            "Loopback",
+            "bad",
+            "Programs of this machine cannot reach one another on 127.0.0.1.",
+            "Allow that in the firewall or the antivirus.",
+        )
 
 
 def _engines(paths: Paths) -> Iterator[Check]:

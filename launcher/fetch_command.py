@@ -81,7 +81,8 @@ def describe(offer: Offer) -> None:
         console.say(f"  {part}: {why}", "dim")
     for item in offer.items:
         console.say(f"  {PARTS[item.part]}: {item.name}, {_size(item)}")
-    console.say(f"  Memory: {offer.memory}")
+    if not any(offer.memory in why for _, why in offer.why):
+        console.say(f"  Memory: {offer.memory}")
     if offer.disk_free is not None and offer.disk_needed is not None:
         free = f"{gigabytes(offer.disk_free)} free in {offer.folder}"
         console.say(f"  Disk: {gigabytes(offer.disk_needed)} needed (with a tenth to spare), {free}")

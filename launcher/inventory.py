@@ -276,8 +276,9 @@ def print_engines(rows: list[dict[str, Any]]) -> None:
 
     console.table(["engine", "state", "version", "note"], [cells(row) for row in rows])
     for row in rows:
-        if row.get("spec_types"):
-            console.say(f"{row['engine']} can draft with: {', '.join(row['spec_types'])}")
+        types = [name for name in row.get("spec_types", ()) if name != "none"]
+        if types:
+            console.say(f"{row['engine']} can draft with: {', '.join(types)}")
 
 
 def fetched_engine(paths: Paths, name: str) -> engine_store.Installed:

@@ -86,7 +86,8 @@ def make_plan(
 
     parts: list[tuple[str, ...]] = []
     reasons = [Reason("engine", engine.why or f"{engine.kind} engine, version {engine.version}")]
-    reasons += [Reason(part, why) for part, why in resolved.reasons if part != "engine"]
+    # That of the weights stands with -m, below.
+    reasons += [Reason(part, why) for part, why in resolved.reasons if part not in ("engine", "weights")]
 
     def add(why: str, *argv: str) -> None:
         parts.append(argv)

@@ -112,8 +112,15 @@ def test_a_usual_port_that_is_taken_is_only_worth_knowing(surgery: Surgery) -> N
         report = surgery.look()
     port = only(report, "Port of the page")
     assert port.state == "note"
-    assert "Another one will be taken" in port.what
+    assert port.what.startswith("7860 is taken by ")
+    assert port.what.endswith("the page will take another one.")
     assert report.healthy
+
+
+def test_an_address_of_another_machine(surgery: Surgery) -> None:
+    report = surgery.look(host="192.0.2.1", allow_remote="1")
+    assert not report.healthy
+    assert "No server can listen on 192.0.2.1" in only(report, "Port of the page").what
 
 
 def test_a_data_folder_that_cannot_be_one(surgery: Surgery, tmp_path: Path) -> None:

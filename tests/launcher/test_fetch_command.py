@@ -99,10 +99,11 @@ def test_without_a_terminal_nothing_comes_unless_it_was_agreed(
         "which tells its size",
         "Weights: Ternary-Bonsai-27B-Q2_0.gguf, 7.2 GB, from repository prism-ml/",
         "Drafter: Ternary-Bonsai-27B-dspark-Q4_1.gguf, 1.9 GB",
-        "Memory: Needs",
+        "Needs 8.1 GiB of 56.0 GiB free in RAM",
         "needed (with a tenth to spare)",
     ):
         assert words in text, words
+    assert text.count("Needs 8.1 GiB") == 1
     assert (net.hub.requests, net.releases.requests) == ([], [])
 
     ensure_here(net.settings(), net.paths, net.env, net.machine, agreed=True)
