@@ -16,7 +16,7 @@ COMPUTING = {
 
 # Rooms that decide or decode: same input, same output, and nothing else happens.
 PURE = {
-    "launcher/advise.py", "launcher/archive_names.py",
+    "launcher/advise.py", "launcher/advise_model.py", "launcher/archive_names.py",
     "launcher/catalog_fields.py", "launcher/catalog_parse.py", "launcher/catalog_table.py",
     "launcher/choose.py", "launcher/choose_builds.py", "launcher/choose_model.py", "launcher/choose_parts.py",
     "launcher/fit.py", "launcher/need.py", "launcher/gguf_formats.py", "launcher/expected.py",
