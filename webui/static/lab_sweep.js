@@ -4,8 +4,8 @@ import { el } from "./dom.js";
 import { apart, line, mark, numbers, path, plot, ring, speed, text, ticks } from "./lab_plot.js";
 import { choice, share, span, temperature } from "./lab_table.js";
 
-const LEFT = 44;
-const RIGHT = 76;
+const LEFT = 50;
+const RIGHT = 86;
 const TOP = 22;
 const HIGH = 170; // of the speeds
 const BETWEEN = 46;
