@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from launcher.client.http import EngineClient
 from launcher.supervise.server import Server
 
+LOOK_S = 0.05
+SILENT_S = 60.0  # by then one that hangs has been ended
+
 
 @dataclass(frozen=True)
 class Patience:
@@ -38,6 +41,19 @@ class Pulse:
         slept = last is not None and max(clock - last[0], abs(wall - last[1])) > longest
         self._missed = 0 if answered or slept else self._missed + 1
         return self._missed >= self._patience.misses
+
+
+async def still_there(server: Server | None, client: EngineClient) -> bool:
+    """Whether the engine answers, just before it is lent: its end may not have been noticed yet. One that lives and is
+    silent is waited for, until it answers or has been ended as one that hangs."""
+    end = time.monotonic() + SILENT_S
+    while server is not None and await client.health() == "down":
+        if not server.alive:
+            return False
+        if time.monotonic() > end:
+            break  # then the answer itself will tell
+        await asyncio.sleep(LOOK_S)
+    return True
 
 
 class HealthWatch:

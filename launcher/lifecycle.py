@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from launcher.climb import NO_REMARKS, Climb, Climber, Prove, Setbacks
 from launcher.errors import EngineDied, LauncherError
-from launcher.health import HealthWatch, Patience
+from launcher.health import HealthWatch, Patience, still_there
 from launcher.ladder import Rescue
 from launcher.lifecycle_types import Lease, Prepare, Status, Workshop, for_people, lease_of, stood_still
 from launcher.line import Line, Request
@@ -123,9 +123,12 @@ class Lifecycle:
 
         An engine that failed is started again. Raises LauncherError when it cannot start.
         """
-        async with self._in_line(Request(who)) as lease:
-            assert isinstance(lease, Lease)  # noqa: S101 -- what _lend gives to such a request
-            yield lease
+        for again in (False, True):
+            async with self._in_line(Request(who, again=again)) as lease:
+                assert isinstance(lease, Lease)  # noqa: S101 -- what _lend gives to such a request
+                if again or self._closing.is_set() or await still_there(lease.server, lease.client):
+                    yield lease
+                    return
 
     @asynccontextmanager
     async def workshop(self, who: str) -> AsyncIterator[Workshop]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from launcher.client.http import EngineClient
@@ -43,15 +43,17 @@ class Status:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to use the running engine until the ``async with`` block ends."""
+    """The right to use the running engine until the ``async with`` block ends. ``server``: the process behind it, where
+    there is one of ours."""
 
     client: EngineClient
     plan: LaunchPlan
+    server: Server | None = field(default=None, repr=False, compare=False)
 
 
 def lease_of(server: Server) -> Lease:
     """The right to use ``server``, which is ready."""
-    return Lease(EngineClient(server.base_url, api_key=server.api_key), server.plan)
+    return Lease(EngineClient(server.base_url, api_key=server.api_key), server.plan, server)
 
 
 class Workshop:

@@ -13,10 +13,12 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class Request(Generic[T]):
-    """Somebody in line. ``all_engines``: for one who measures, and needs no ready engine to begin with."""
+    """Somebody in line. ``all_engines``: for one who measures, and needs no ready engine to begin with. ``again``: they
+    had their turn, with an engine that was gone."""
 
     who: str
     all_engines: bool = False
+    again: bool = False
     future: Future[T] = field(default_factory=Future)
 
 
@@ -32,8 +34,11 @@ class Line(Generic[T]):
         return len(self._waiting)
 
     def join(self, request: Request[T]) -> None:
-        """Stand behind all others."""
-        self._waiting.append(request)
+        """Stand behind all others, but for one whose turn was none."""
+        if request.again:
+            self._waiting.appendleft(request)
+        else:
+            self._waiting.append(request)
 
     def leave(self, request: Request[T]) -> bool:
         """Give up; whether it was lent something already, which must then be released."""

@@ -14,9 +14,10 @@ import psutil
 import pytest
 
 from launcher.client.events import Event, Failed, Finished, Text
+from launcher.client.http import EngineClient
 from launcher.climb import FORGIVEN_AFTER_S, SERVED_S, Setbacks
 from launcher.errors import EngineDied, EngineUnreachable, LauncherError
-from launcher.health import HealthWatch, Patience, Pulse
+from launcher.health import HealthWatch, Patience, Pulse, still_there
 from launcher.lifecycle import Status
 from tests.conftest import wait_until
 from tests.fakes import paced_engine
@@ -230,6 +231,26 @@ def test_the_watch_tells_once_and_ends_at_once(room: MakeRoom) -> None:
     wait_until(lambda: told, 10, "the silence to be told")
     watch.close()
     assert told == [server]
+
+
+def test_an_engine_that_is_gone_is_not_lent(room: MakeRoom) -> None:
+    """The end of a connection may be seen before the end of the process: who waits in line must not get that one."""
+    it = room()
+    server = it.serve(it.prepare(None, ()))
+    with PacedServer(PacedConfig()) as there:
+        server.port = there.port
+        assert asyncio.run(still_there(server, EngineClient(there.url)))
+    assert not asyncio.run(still_there(server, EngineClient(there.url)))
+    assert asyncio.run(still_there(None, EngineClient(there.url))), "one that is no process of ours"
+
+
+def test_who_comes_while_it_hangs_is_answered_by_the_next_one(room: MakeRoom) -> None:
+    it = room(patience=QUICK)
+    pid = it.started().pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    assert isinstance(it.ask()[-1], Finished)
+    assert it.owner.status().pid != pid
 
 
 def test_a_borrower_hears_why_nothing_starts(room: MakeRoom) -> None:
