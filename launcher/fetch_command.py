@@ -60,9 +60,9 @@ def ensure_here(
     describe(offer)
     if not agreed:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise NotFetched(
-                f"{offer.title} is not on this machine.", f"{FETCH} --yes fetches without asking."
-            )
+            lacks = [PARTS[item.part].lower() for item in offer.items if item.state != "done"]
+            whole = "is not on" if "weights" in lacks else f"lacks its {' and '.join(lacks)} on"
+            raise NotFetched(f"{offer.title} {whole} this machine.", f"{FETCH} --yes fetches without asking.")
         if not console.agreed(f"Fetch {_amount(offer)} now?"):
             raise NotFetched(f"{offer.title} was not fetched.", FETCH)
     fetch(settings, paths, env, machine)

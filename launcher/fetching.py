@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 
 from launcher import engine_install, engine_store, fetch, releases
@@ -191,26 +190,37 @@ class FetchJob:
     def _fetch_engine(self, line: Line, builds: Sequence[Build], network: Network) -> None:
         """The first of ``builds`` that runs here."""
         tried: dict[str, str] = {}
-        for build, following in zip_longest(builds, builds[1:]):
+        left = list(builds)
+        while left:
+            build = left.pop(0)
             try:
                 self._fetch_build(line, build, network, tried)
-                return
             except NotAnEngine as error:
-                if following is None:
+                for it in (build, *(it for it in left if _same_trouble(it, build, error))):
+                    tried[engine_store.folder_name(line, it)] = error.what
+                left = [it for it in left if engine_store.folder_name(line, it) not in tried]
+                if not left:
                     raise
-                tried[engine_store.folder_name(line, build)] = error.what
-                self._sticky["engine"] = f"{error.what} Trying {build_name(line, following)} instead."
-                # Kept only while it is the last hope: a later try then needs no second fetch.
-                for archive in self._archives(line, build):
-                    archive.unlink(missing_ok=True)
-                self._change(
-                    "engine",
-                    name=following.assets[0].name,
-                    note=self._sticky["engine"],
-                    state="running",
-                    have=0,
-                    total=total([asset.bytes for asset in following.assets]),
-                )
+                self._next_build(line, build, left[0], error)
+            else:
+                here = engine_store.find(self._paths.engines, line, builds) if tried else None
+                if here:
+                    self._change("engine", note=here.notice)
+                return
+
+    def _next_build(self, line: Line, failed: Build, following: Build, error: NotAnEngine) -> None:
+        # Kept only while it is the last hope: a later try then needs no second fetch.
+        for archive in self._archives(line, failed):
+            archive.unlink(missing_ok=True)
+        self._sticky["engine"] = f"{error.what} Trying {build_name(line, following)} instead."
+        self._change(
+            "engine",
+            name=following.assets[0].name,
+            note=self._sticky["engine"],
+            state="running",
+            have=0,
+            total=total([asset.bytes for asset in following.assets]),
+        )
 
     def _archives(self, line: Line, build: Build) -> list[Path]:
         return [self._paths.cache / "downloads" / f"{line.tag}-{asset.name}" for asset in build.assets]
@@ -304,6 +314,15 @@ class FetchJob:
                 state, callbacks = self._state, list(self._callbacks)
             for callback in callbacks:
                 callback(state)
+
+
+def _same_trouble(other: Build, failed: Build, error: NotAnEngine) -> bool:
+    """Whether ``other`` lacks the library that ``failed`` lacks: builds for one CUDA generation need the same ones."""
+    generation = (failed.backend, (failed.cuda or "").partition(".")[0])
+    return "the shared library" in error.what and generation == (
+        other.backend,
+        (other.cuda or "").partition(".")[0],
+    )
 
 
 def _left(news: Progress) -> float | None:

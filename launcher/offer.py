@@ -51,7 +51,7 @@ def make_offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine
         memory=found.says,
         memory_ok=found.verdict != "no",
         left_out=tuple((left.what, left.why) for left in trio.choice.left_out),
-        notices=(*trio.notices, *trio.choice.notices, *found.notes),
+        notices=(*trio.notices, *found.notes),
         offers=trio.choice.offers,
         offline=offline,
         licence=trio.choice.model.licence,

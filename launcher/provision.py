@@ -84,7 +84,7 @@ def _of_catalog(settings: Settings, trio: Trio) -> Resolved:
         drafter_why=why,
         on_disk=not trio.missing,
         to_fetch=_to_fetch(trio),
-        notices=(*trio.notices, *choice.notices),
+        notices=trio.notices,
         reasons=choice.why,
     )
 

@@ -66,10 +66,11 @@ class TransferView:
     def _line(self, item: Item) -> None:
         tenth = 10 * item.have // item.total if item.total else item.have // 100_000_000
         news = (item.state, tenth, re.sub(r"\d+", "", item.note))  # no line for every second of a countdown
-        if item.state == "waiting" or self._said.get(item.part) == news:
+        before = self._said.get(item.part, ("", 0, ""))
+        if item.state == "waiting" or before == news:
             return
         self._said[item.part] = news
         of = f" of {item.total / 1e6:.0f}" if item.total else ""
         rate = "" if item.rate is None else f", {item.rate / 1e6:.1f} MB/s"
-        note = f" ({item.note})" if item.note else ""
+        note = f" ({item.note})" if item.note and news[2] != before[2] else ""
         say(f"{item.name}: {item.state}, {item.have / 1e6:.0f}{of} MB{rate}{note}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class Trio:
     here (None: not a fetched engine). ``target`` and ``drafter``: where they lie, None when they are not here;
     ``*_place``: where they go. ``missing``: "engine", "weights", "drafter"; empty when a start is possible. ``better``: an
     engine is here, but not the build that suits this machine best, which nobody has tried here yet.
-    ``notices``: to be said aloud, beside those of the choice.
+    ``notices``: to be said aloud, those of the choice among them; ``engine_notice``: the one about a lesser build.
     """
 
     choice: Choice
@@ -38,6 +38,7 @@ class Trio:
     missing: tuple[str, ...]
     better: Build | None = None
     notices: tuple[str, ...] = ()
+    engine_notice: str = ""
 
 
 def look_up(
@@ -84,8 +85,19 @@ def look_up(
         drafter_place=shelf.place(drafter_file) if drafter_file else None,
         missing=tuple(missing),
         better=better,
-        notices=(notice,) if notice else (),
+        notices=tuple(_notices(choice, build, notice)),
+        engine_notice=notice,
     )
+
+
+def _notices(choice: Choice, build: Build | None, notice: str) -> Iterator[str]:
+    """The choice's, about the build that is used and not the one that should be."""
+    if notice:
+        yield notice
+    lesser = build is not None and bool(notice)
+    yield from (it for it in choice.notices if not lesser or it != choice.builds[0].note)
+    if lesser and build is not None and build.note:
+        yield build.note
 
 
 def _fetched(paths: Paths, choice: Choice, *, elsewhere: bool) -> tuple[Engine, Build, Build | None, str]:

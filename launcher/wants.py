@@ -24,13 +24,15 @@ from launcher.trio import Trio, look_up
 @dataclass(frozen=True)
 class Wants:
     """``label``: the model for people. ``line`` None: no engine has to be fetched. ``builds``: to be tried in this
-    order; ``here``: the one of them that is on this machine. ``files``: (part, file, where it lies or None)."""
+    order; ``here``: the one of them that is on this machine. ``files``: (part, file, where it lies or None). ``notice``: of
+    the engine that is here, where it is not the best one."""
 
     label: str
     line: Line | None
     builds: tuple[Build, ...]
     here: Build | None
     files: tuple[tuple[str, HubFile, Path | None], ...]
+    notice: str = ""
 
 
 def wanted(
@@ -63,7 +65,8 @@ def of_trio(trio: Trio, *, engine_only: bool = False) -> Wants:
             files.append(("drafter", trio.choice.drafter.file, trio.drafter))
     line = trio.choice.line if trio.build is not None else None
     here = trio.build if trio.engine.probed and trio.better is None else None
-    return Wants(trio.choice.model.label, line, trio.choice.builds if line else (), here, tuple(files))
+    builds = trio.choice.builds if line else ()
+    return Wants(trio.choice.model.label, line, builds, here, tuple(files), trio.engine_notice)
 
 
 def items_of(wants: Wants, paths: Paths, shelf: Shelf) -> tuple[Item, ...]:
@@ -76,7 +79,17 @@ def items_of(wants: Wants, paths: Paths, shelf: Shelf) -> tuple[Item, ...]:
         where = str(paths.engines / engine_store.folder_name(wants.line, build))
         source = f"release {wants.line.tag} of {wants.line.repo}"
         items.append(
-            Item("engine", build.assets[0].name, size, have, state, where, state == "done", source=source)
+            Item(
+                "engine",
+                build.assets[0].name,
+                size,
+                have,
+                state,
+                where,
+                state == "done",
+                note=wants.notice if state == "done" else "",
+                source=source,
+            )
         )
     for part, file, place in wants.files:
         size = place.stat().st_size if place else file.bytes
@@ -103,4 +116,4 @@ def _for_file(settings: Settings, paths: Paths, machine: Machine) -> Wants:
     line, builds = found
     here = engine_store.find(paths.engines, line, builds)
     best = here.build if here is not None and here.better is None else None
-    return Wants(path.name, line, builds, best, ())
+    return Wants(path.name, line, builds, best, (), here.notice if here else "")

@@ -109,6 +109,9 @@ def test_without_a_terminal_nothing_comes_unless_it_was_agreed(
     ensure_here(net.settings(), net.paths, net.env, net.machine, agreed=True)
     net.whole()
     ensure_here(net.settings(), net.paths, net.env, net.machine, agreed=False)  # all is here: no question
+    next(net.paths.engines.rglob("llama-server")).unlink()
+    with pytest.raises(NotFetched, match="Ternary Bonsai 27B lacks its engine on this machine"):
+        ensure_here(net.settings(), net.paths, net.env, net.machine, agreed=False)
 
 
 def test_a_whole_fetch_in_words(mine: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,6 +165,13 @@ def test_a_countdown_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys).splitlines()
     assert len(lines) == 2
     assert "Trying again in 30 s." in lines[0]
+
+
+def test_a_note_that_stays_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with TransferView() as view:
+        for step in ("running", "unpacking", "proving", "done"):
+            view(state(replace(ENGINE, state=step, note="CUDA does not run here.")))
+    assert [("does not run" in line) for line in said(capsys).splitlines()] == [True, False, False, False]
 
 
 def test_an_unknown_size_gets_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:

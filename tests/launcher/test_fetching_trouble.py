@@ -46,12 +46,15 @@ def test_a_build_that_does_not_run_here_is_told_and_the_next_one_is_taken(home: 
         job.run()
         engine = item(job.state(), "engine")
         assert "vulkan" in engine.name
-        assert "libcudart.so.12 is missing" in engine.note
-        assert "Trying prism-legacy for Vulkan instead." in engine.note
+        assert "libcudart.so.12 is missing. Instead prism-legacy for Vulkan is used." in engine.note
+        assert "then `bonsai fetch`" in engine.note
+        assert any(
+            "Trying prism-legacy for Vulkan instead." in item(it, "engine").note for it in told if it.items
+        )
+        # CUDA 12.4 needs the same library: its archive is not fetched in vain.
         tried = in_order([item(state, "engine").name for state in told if state.items])
         assert [next(word for word in ("12.8", "12.4", "vulkan") if word in name) for name in tried] == [
             "12.8",
-            "12.4",
             "vulkan",
         ]
         net.whole()
@@ -59,9 +62,24 @@ def test_a_build_that_does_not_run_here_is_told_and_the_next_one_is_taken(home: 
         again = net.job()
         again.run()
         assert again.state().phase == "done"
+        assert item(again.state(), "engine").note == engine.note
         assert net.releases.sent[net.asset_path(net.asset_names()[0])] == len(
             net.files.releases[(net.files.choice.line.repo, net.files.choice.line.tag)][net.asset_names()[0]]
         )
+
+
+def test_another_trouble_says_nothing_of_the_next_toolkit(home: Path) -> None:
+    with world(home.parent, CARD, modes={"cuda": "new-glibc", "vulkan": "illegal"}) as net:
+        job, told = net.job(engine_only=True), list[FetchState]()
+        job.on_change(told.append)
+        job.run()
+        tried = in_order([item(state, "engine").name for state in told if state.items])
+        assert [name.rpartition("-x64")[0].rpartition("-bin-")[2] for name in tried] == [
+            "linux-cuda-12.8",
+            "linux-cuda-12.4",
+            "ubuntu-vulkan",
+            "ubuntu",
+        ]
 
 
 def test_when_none_runs_the_last_archive_stays_for_another_try(home: Path) -> None:

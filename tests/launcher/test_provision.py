@@ -210,6 +210,7 @@ def test_a_build_that_does_not_run_here_is_told_at_every_start_and_not_fetched_a
     assert found.engine.backend == "vulkan"
     assert found.to_fetch == ()
     assert any("libcudart.so.12 is missing. Instead prism-legacy for Vulkan" in it for it in found.notices)
+    assert not any("carry no CUDA runtime" in it for it in found.notices)  # true of another build
 
 
 # -- files given by path ------------------------------------------------------------------------------------
