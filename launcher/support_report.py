@@ -50,7 +50,8 @@ def make_report(
 
 
 def _state(status: Status) -> Iterator[str]:
-    yield f"State: {status.phase}. {status.message}".strip()
+    message = "" if status.message == status.error else status.message
+    yield f"State: {status.phase}. {message}".strip()
     if status.error:
         yield ""
         yield f"**{status.error}** {status.remedy} (cause: {status.cause or 'not diagnosed'})"

@@ -144,7 +144,9 @@ def test_an_engine_killed_in_mid_answer_comes_back_and_the_next_message_works(vi
 def test_without_an_engine_the_page_opens_and_names_the_ways(bonsai: Bonsai, chromium_path: str) -> None:
     with visiting(bonsai, chromium_path, {"BONSAI_ENGINE": "mainline"}) as visit:
         visit.tab.wait_for_selector("text=bonsai engines build", timeout=START_MS)
-        visit.tab.wait_for_selector("text=asks for a mainline engine, but none is on this machine", timeout=5_000)
+        visit.tab.wait_for_selector(
+            "text=asks for a mainline engine, but none is on this machine", timeout=5_000
+        )
 
 
 def test_a_taken_port_that_nobody_asked_for_is_told_and_left(bonsai: Bonsai) -> None:

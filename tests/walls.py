@@ -24,12 +24,16 @@ PURE = {
     "launcher/client/figures.py", "launcher/client/refusal.py", "launcher/client/sse.py",
     "launcher/client/thinking.py", "launcher/errors.py", "launcher/hardware/model.py",
     "launcher/devices.py", "launcher/drafter_kinds.py", "launcher/fetch_types.py", "launcher/hardware/parse.py",
+    "launcher/ladder.py",
     "launcher/lab_advice.py", "launcher/lab_matrix.py", "launcher/lab_stats.py", "launcher/lab_types.py",
     "launcher/memory.py", "launcher/methods.py",
     "launcher/pair.py", "launcher/plain_values.py", "launcher/race_figures.py", "launcher/race_prompts.py",
     "launcher/race_record.py", "launcher/race_stats.py", "launcher/race_types.py", "launcher/race_verdict.py",
     "launcher/plan.py", "launcher/practice_recipe.py", "launcher/practice_texts.py",
-    "launcher/resolved.py", "launcher/settings.py", "webui/conversation.py",
+    "launcher/resolved.py", "launcher/settings.py",
+    "launcher/supervise/cause.py", "launcher/supervise/causes.py", "launcher/supervise/causes_files.py",
+    "launcher/supervise/causes_machine.py", "launcher/supervise/causes_start.py", "launcher/supervise/diagnose.py",
+    "launcher/supervise/exits.py", "webui/conversation.py",
     "webui/draft.py", "webui/figures.py",
 }  # fmt: skip
 # What they may take from rooms that do more: value types.

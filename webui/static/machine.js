@@ -68,10 +68,11 @@ function draw(found, learned) {
   $("b-machine").replaceChildren(
     section(
       "Now",
-      el("p", {}, now.message || now.phase),
+      now.message !== now.error && el("p", {}, now.message || now.phase),
       now.error && el("p", { class: "b-bad" }, `${now.error} ${now.remedy}`.trim()),
       now.steps.length > 0 && el("details", {}, el("summary", {}, "What was tried"), el("ol", {}, ...now.steps.map((text) => el("li", {}, text)))),
       warnings.length > 0 && el("ul", { class: "b-warnings" }, ...warnings.map((text) => el("li", {}, text))),
+      now.phase === "failed" && trouble.ways(now),
     ),
     plan && section("What runs", table(plan.rows.map((row) => [row.name, row.value, row.source]), ["Part", "What", "Why, or where"])),
     ...learnedSections(learned, () => refresh()).map(([title, content]) => section(title, ...content)),
@@ -82,7 +83,7 @@ function draw(found, learned) {
       "Log of the engine",
       now.log_path ? el("p", { class: "b-muted" }, now.log_path) : null,
       found.log ? log : el("p", { class: "b-muted" }, "Nothing yet."),
-      el("div", { class: "b-acts-row" }, now.phase === "failed" && trouble.retry(), trouble.reportButton(), now.log_path && trouble.logButton()),
+      el("div", { class: "b-acts-row" }, trouble.copyButton("Copy log", found.log), now.phase !== "failed" && trouble.reportButton()),
     ),
     section(
       "Bonsai",

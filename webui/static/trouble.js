@@ -15,9 +15,10 @@ export const retry = (label = "Retry") => act(label, () => call("POST", "engine"
 
 export const reportButton = () => act("Copy report", copyReport);
 
-export const logButton = () => act("Open log", openLog);
+// The three ways on after a failure.
+export const ways = (status) => el("div", { class: "b-acts-row" }, retry(), reportButton(), status.log_path && act("Open log", openLog));
 
-const copyButton = (label, text) => act(label, () => copyText(text).then(() => toast("Copied"), complain));
+export const copyButton = (label, text) => act(label, () => copyText(text).then(() => toast("Copied"), complain));
 
 async function copyReport() {
   try {
@@ -51,7 +52,7 @@ export function failure(status) {
     { class: "b-banner bad b-failure", role: "alert" },
     el("p", {}, el("strong", {}, status.error || status.message), status.remedy && ` ${status.remedy}`),
     status.steps.length > 0 && el("details", {}, el("summary", {}, "What was tried"), list(status.steps)),
-    el("div", { class: "b-acts-row" }, retry(), reportButton(), status.log_path && logButton()),
+    ways(status),
   );
 }
 
