@@ -1,9 +1,9 @@
 """Pure: which method and draft length to use here, found with far fewer answers than the whole matrix.
 
-Every n-gram type, and the shortest and the longest draft of every drafter, answer once. What all lengths would run at
-follows from the model in advise_model.py. Then the method that looks best and the one that could still beat it answer
-in turn (the search is that of LUCB: Kalyanakrishnan et al., 2012), until no other could win by more than TOLERANCE, or
-until the engine time is used up; other lengths are measured when that could matter.
+Every n-gram type and mix, and the shortest and the longest draft of every drafter, answer once. What all lengths
+would run at follows from the model in advise_model.py. Then the method that looks best and the one that could still
+beat it answer in turn (the search is that of LUCB: Kalyanakrishnan et al., 2012), until no other could win by more than
+TOLERANCE, or until the engine time is used up; other lengths are measured when that could matter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from launcher.advise_model import REFERENCE, Answers, Estimate, Known, Sample, known, sample_of
+from launcher.advise_model import REFERENCE, Answers, Estimate, Known, Sample, family, known, sample_of
 from launcher.errors import BadInput
 from launcher.methods import PLAIN, Method
 from launcher.race_stats import FLOOR, student
@@ -223,16 +223,16 @@ class Advisor:
 
 
 def _first_look(methods: Iterable[Method], prior: Method | None) -> list[Method]:
-    """Of each drafter the longest and the shortest draft, then each n-gram type; what ``prior`` says first."""
-    kinds: dict[str, list[Method]] = {}
+    """Of each drafter the longest and the shortest draft, then all without lengths; what ``prior`` says first."""
+    families: dict[Method, list[Method]] = {}
     for method in methods:
         if method != PLAIN:
-            kinds.setdefault(method.spec_type, []).append(method)
-    families = [sorted(family, key=lambda method: method.draft_max or 0) for family in kinds.values()]
-    families.sort(key=lambda family: not family[0].drafter_needed)
-    found = [method for family in families for method in (family[-1], family[0])]
-    first = [method for family in families for method in family if method == prior]
-    return list(dict.fromkeys([*first, *found]))
+            families.setdefault(family(method) or method, []).append(method)
+    found = [prior] if prior is not None and any(prior in lengths for lengths in families.values()) else []
+    for lengths in sorted(families.values(), key=lambda lengths: family(lengths[0]) is None):
+        by_length = sorted(lengths, key=lambda method: method.draft_max or 0)
+        found += [by_length[-1], by_length[0]]
+    return list(dict.fromkeys(found))
 
 
 def _worth(method: Method, speeds: Mapping[Method, Estimate]) -> float:

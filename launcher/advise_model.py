@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from launcher.methods import Method
@@ -71,6 +71,14 @@ def sample_of(run: Run, method: Method, overhead_s: float = 0.0) -> Sample | Non
     )
 
 
+def family(method: Method) -> Method | None:
+    """``method`` without its draft length, if it drafts with one model and to a length; None for plain decoding, n-gram
+    types and mixes, which are taken as they are measured."""
+    if method.drafter_needed and len(method.types) == 1 and method.draft_max is not None:
+        return replace(method, draft_max=None)
+    return None
+
+
 class Estimate(NamedTuple):
     """Of a logarithm."""
 
@@ -80,8 +88,8 @@ class Estimate(NamedTuple):
 
 @dataclass
 class Answers:
-    """What was measured of one method. ``logs`` are of seconds a step (n-gram types and plain: a token), ``times``
-    the engine seconds spent before, ``weights`` count an answer of REFERENCE tokens as 1: half of what disturbs an
+    """What was measured of one method. ``logs`` are of seconds a step (without a family: a token), ``times`` the engine
+    seconds spent before, ``weights`` count an answer of REFERENCE tokens as 1: half of what disturbs an
     answer lasts as long as the answer, half averages out in it."""
 
     method: Method
@@ -92,7 +100,7 @@ class Answers:
 
     def add(self, sample: Sample, at: float) -> None:
         """One more, ``at`` so many engine seconds."""
-        units = sample.steps if self.method.drafter_needed else sample.tokens
+        units = sample.steps if family(self.method) else sample.tokens
         self.samples.append(sample)
         self.logs.append(math.log(sample.seconds / units))
         self.weights.append(2 / (1 + REFERENCE / sample.tokens))
@@ -102,8 +110,8 @@ class Answers:
     def luck(self) -> float:
         """Variance of the logarithm of an n-gram type's speed over REFERENCE tokens that comes from the few and
         long drafts which the text happens to allow: that of a sum of so many blocks, over its square. The steps of
-        drafters are timed and their acceptance is counted apart, so there it is 0."""
-        if self.method.drafter_needed:
+        a family are timed and their acceptance is counted apart, so there it is 0."""
+        if family(self.method):
             return 0.0
         square = sum(_squares(sample) for sample in self.samples)
         return square / sum(sample.tokens for sample in self.samples) / REFERENCE
@@ -128,16 +136,16 @@ def known(methods: Iterable[Method], answers: Sequence[Answers]) -> Known:
     speeds = {
         method: Estimate(-time.mean, time.variance)
         for method, time in times.items()
-        if not method.drafter_needed
+        if family(method) is None
     }
-    families: dict[str, list[Method]] = {}
+    families: dict[Method, list[Method]] = {}
     for method in methods:
-        if method.drafter_needed:
-            families.setdefault(method.spec_type, []).append(method)
-    for kind, family in families.items():
-        places = _places([one for one in answers if one.method.spec_type == kind])
-        line = {method.draft_max or 1: times[method] for method in family if method in times}
-        for method in family:
+        if own := family(method):
+            families.setdefault(own, []).append(method)
+    for own, lengths in families.items():
+        places = _places([one for one in answers if family(one.method) == own])
+        line = {method.draft_max or 1: times[method] for method in lengths if method in times}
+        for method in lengths:
             time = _time(method.draft_max or 1, line)
             if time is not None:
                 tokens = _tokens(places[: method.draft_max])
@@ -149,7 +157,7 @@ def known(methods: Iterable[Method], answers: Sequence[Answers]) -> Known:
 
 
 def _times(answers: Sequence[Answers]) -> tuple[dict[Method, Estimate], float, int]:
-    """The logarithm of the seconds a step (n-gram types, plain: a token), without drift and disturbances; and the
+    """The logarithm of the seconds a step (without a family: a token), without drift and disturbances; and the
     ``noise`` and ``freedom`` of Known."""
     slope = _drift(answers)
     noise, calm, freedom = NOISE, CALM, NOISE_FREEDOM

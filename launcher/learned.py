@@ -47,19 +47,13 @@ class Learned:
 
     key: Key
     kind: str
-    spec_type: str
-    draft_max: int | None
+    method: Method
     ratio: float
     low: float
     high: float
     sure: str
     text: str
     learned_at: float
-
-    @property
-    def method(self) -> Method:
-        """What to run."""
-        return Method(self.spec_type, self.draft_max)
 
     @property
     def source(self) -> str:
@@ -162,21 +156,25 @@ def apply(settings: Settings, entry: Learned | None) -> Settings:
     Settings can say whether to use the target's own drafter and how long its drafts are. For any other method the
     plan is made with ``chosen``.
     """
-    if entry is None or settings.speculative.asked or entry.spec_type not in (DSPARK, PLAIN.spec_type):
+    if entry is None or settings.speculative.asked or not _sayable(entry.method):
         return settings
-    on = entry.spec_type == DSPARK
+    on = entry.method != PLAIN
     settings = settings.with_speculative(on, entry.source)
-    if on and entry.draft_max is not None and not settings.spec_nmax.asked:
-        settings = replace(settings, spec_nmax=Value(entry.draft_max, entry.source))
+    if on and not settings.spec_nmax.asked:
+        settings = replace(settings, spec_nmax=Value(entry.method.draft_max, entry.source))
     return settings
 
 
 def chosen(settings: Settings, entry: Learned | None) -> Method | None:
     """The method to plan with, where nobody asked for speculation or against it and the settings cannot say it;
     None: as the settings say."""
-    if entry is None or settings.speculative.asked or entry.spec_type in (DSPARK, PLAIN.spec_type):
+    if entry is None or settings.speculative.asked or _sayable(entry.method):
         return None
     return entry.method
+
+
+def _sayable(method: Method) -> bool:
+    return method in (PLAIN, Method(DSPARK, method.draft_max))
 
 
 def _file_of(paths: Paths) -> SharedFile[Shelf]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import pytest
 
 from launcher.advise import Advice, Advisor, Sample, Trial, answers_needed, sample_of
-from launcher.advise_model import Answers, known
+from launcher.advise_model import Answers, family, known
 from launcher.errors import BadInput
 from launcher.methods import PLAIN, Method
 from tests.launcher import race_samples
@@ -209,6 +210,19 @@ def test_the_text_says_how_sure_it_is() -> None:
     assert {"high", "medium"} <= set(texts)
     assert "leave little room" in texts["high"].text
     assert "a few per cent" in texts["medium"].text
+
+
+def test_a_drafter_with_another_setting_is_another_drafter_and_mixes_are_taken_as_measured() -> None:
+    careful = [replace(method, p_min=0.5) for method in DSPARK]
+    mix = Method("ngram-mod,draft-dspark", 4)
+    assert family(DSPARK[0]) == family(DSPARK[3]) != family(careful[0])
+    assert family(mix) is family(PLAIN) is family(NGRAM) is None
+    advisor = Advisor([PLAIN, mix, *DSPARK, *careful])
+    first: list[Method] = []
+    while len(first) < 7 and (trial := advisor.next()) is not None:
+        first.append(trial.method)
+        advisor.tell(trial, steady(trial.method, trial.tokens))
+    assert set(first[:6]) == {PLAIN, DSPARK[3], DSPARK[0], careful[3], careful[0], mix}
 
 
 # -- the model -------------------------------------------------------------------------------------------------

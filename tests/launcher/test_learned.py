@@ -43,8 +43,7 @@ def entry(kind: str = "coding", key: Key = KEY, method: Method = DSPARK) -> Lear
     return Learned(
         key=key,
         kind=kind,
-        spec_type=method.spec_type,
-        draft_max=method.draft_max,
+        method=method,
         ratio=1.5,
         low=1.4,
         high=1.6,
@@ -80,6 +79,9 @@ def test_each_kind_has_its_own_and_the_last_choice_is_in_use(paths: Paths) -> No
     assert learned(paths, KEY) == learned(paths, KEY, "chat") == chat
     learn(paths, coding)
     assert learned(paths, KEY) == coding
+    careful = entry("coding", method=replace(DSPARK, p_min=0.5, draft_on="cpu"))
+    learn(paths, careful)
+    assert learned(paths, KEY) == careful
     assert len(all_learned(paths)) == 2
 
 
@@ -255,6 +257,9 @@ def test_a_method_that_settings_cannot_say_is_planned_with() -> None:
     assert chosen(settings(BONSAI_SPECULATIVE="0"), ngram) is None
     assert chosen(settings(), entry()) is None
     assert chosen(settings(), entry(method=PLAIN)) is None
+    careful = entry(method=replace(DSPARK, p_min=0.5))
+    assert apply(settings(), careful) == settings()
+    assert chosen(settings(), careful) == careful.method
 
 
 def test_a_drafter_of_another_block_size_is_another_key() -> None:
