@@ -93,7 +93,7 @@ class Advisor:
         self._share = share
         self._spent = 0.0
         self._overheads: list[float] = []
-        self._restarts = False  # whether engines make room for each other, so that each answer needs a start
+        self._restarted: set[Method] = set()  # those that were started again for another answer
         self._failed: dict[Method, int] = {}
         self._queue = [PLAIN, *_first_look(self._arms, prior), PLAIN]
         self._looking = True
@@ -119,7 +119,8 @@ class Advisor:
         arm = self._arms[trial.method]
         if sample.overhead_s > 0:
             self._overheads.append(sample.overhead_s)
-            self._restarts = self._restarts or bool(arm.samples)
+            if arm.samples:
+                self._restarted.add(trial.method)
         if sample.tokens < 2 or sample.seconds <= 0:
             self._failed[trial.method] = self._failed.get(trial.method, 0) + 1
             self._queue.insert(0, trial.method)
@@ -189,9 +190,9 @@ class Advisor:
     def _affordable(self, wanted: Iterable[Method], what: Known) -> list[Method]:
         """Those of ``wanted`` that the engine time still allows."""
         left = self._share * self._whole(what) - self._spent
-        start = statistics.fmean(self._overheads) if self._restarts else 0.0
         found = []
         for method in wanted:
+            start = statistics.fmean(self._overheads) if self._starts_again(method) else 0.0
             left -= self._length() / math.exp(what.speeds[method].mean) + start
             if left >= 0:
                 found.append(method)
@@ -203,13 +204,18 @@ class Advisor:
         seconds = sum(repeats * REFERENCE / math.exp(it.mean) for it in what.speeds.values())
         if not self._overheads:
             return seconds
-        starts = len(what.speeds) * (repeats if self._restarts else 1)
+        starts = sum(repeats if self._starts_again(method) else 1 for method in what.speeds)
         return seconds + statistics.fmean(self._overheads) * starts
+
+    def _starts_again(self, method: Method) -> bool:
+        """Whether each answer of ``method`` needs a start: where plain decoding does, engines make room for each
+        other; otherwise it is one that would remember its last answer."""
+        return PLAIN in self._restarted or method in self._restarted
 
     def _length(self) -> int:
         """Answers are long where each of them needs a start that takes longer than a short one."""
         plain = self._arms[PLAIN].logs if PLAIN in self._arms else []
-        if plain and self._overheads and (self._looking or self._restarts):
+        if plain and self._overheads and (self._looking or PLAIN in self._restarted):
             long = statistics.fmean(self._overheads) > SHORT * math.exp(plain[0])
             return LONG if long else SHORT
         return SHORT
