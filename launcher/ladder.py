@@ -254,7 +254,7 @@ def _embedded(diagnosis: Diagnosis, settings: Settings, plan: LaunchPlan) -> Ite
         return
     for setting in (settings.llama_server, settings.engine):
         if setting.asked and setting.value not in (None, "auto"):
-            yield f"{setting.source} asks for this engine; the one that comes with the launcher reads this model, too."
+            yield f"{setting.source} asks for this engine; the one that comes with the launcher could run this model, too."
             return
     yield Rung(
         EMBEDDED,

@@ -32,7 +32,7 @@ LIVE_EVERY_S = 0.5  # running speed is for eyes
 WAIT_SHOWN_AFTER_S = 0.2
 BROKE_OFF = "The answer broke off: the engine ended. What came is kept."
 NOT_BEGUN = "The engine ended before this answer began."
-COMES_BACK = "It starts again by itself, at the latest with the next message."
+COMES_BACK = "The engine starts again by itself, at the latest with the next message."
 GONE_S = 2.0  # one that is ending may take a connection and never answer
 
 
