@@ -20,12 +20,16 @@ from launcher.client.events import (
 from launcher.client.http import EngineClient, budget
 from launcher.errors import ContextFull, EngineUnreachable, LauncherError
 from launcher.lifecycle import Lease, Lifecycle, Status
+from launcher.plan import LaunchPlan
 from launcher.store import ChatSettings, Turn
+from webui import counting
 from webui.blocks import Blocks
 from webui.book import Book
 from webui.conversation import index_of, messages_for, with_answer, without_oldest
 from webui.draft import AnswerDraft
 from webui.figures import engine_label
+from webui.keeper import keep_on
+from webui.state import LearnedRoom
 from webui.stream import Outbox
 
 LIVE_EVERY_S = 0.5  # running speed is for eyes
@@ -49,11 +53,21 @@ class Ask:
 class Answer:
     """``run`` it once; ``stop`` may be called at any time, from the same event loop."""
 
-    def __init__(self, ask: Ask, lifecycle: Lifecycle, book: Book, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        lifecycle: Lifecycle,
+        book: Book,
+        outbox: Outbox,
+        learned: LearnedRoom | None = None,
+    ) -> None:
         self.ask = ask
         self._lifecycle = lifecycle
         self._book = book
         self._outbox = outbox
+        self._learned = learned  # its ledger counts
+        self._plan: LaunchPlan | None = None
+        self._before = 0  # tokens of the conversation that an engine knew when its last answer ended
         self._draft = AnswerDraft(ask.answer_id, time.time())
         self.ended = asyncio.Event()  # what came is kept, nothing more is written
         self._stopped = False
@@ -77,6 +91,9 @@ class Answer:
         self._talk_task = asyncio.ensure_future(self._talk())
         if self._stopped:
             self._talk_task.cancel()
+        keeper = asyncio.ensure_future(
+            keep_on(self._book, self.ask.conversation_id, self.ask.prompt_id, self._draft)
+        )
         try:
             await self._talk_task
         except asyncio.CancelledError:
@@ -90,10 +107,13 @@ class Answer:
         except Exception as problem:  # a fault of ours: what came is kept all the same
             self._draft.fail("failed", f"The launcher itself failed: {problem!r}.")
             fault = problem
+        finally:
+            keeper.cancel()
         turn = self._draft.turn(time.perf_counter())
         await self._book.change(
             self.ask.conversation_id, lambda it: with_answer(it, self.ask.prompt_id, turn)
         )
+        await counting.count(self._learned, self._plan, turn, self._before)
         if fault is not None:
             raise fault
         return turn
@@ -127,6 +147,7 @@ class Answer:
         draft, outbox = self._draft, self._outbox
         settings = await self._book.settings()
         draft.engine = engine_label(lease.plan)
+        self._plan = lease.plan
         if not settings.tint:
             outbox.blocks = Blocks()
         draft.thinking_budget = settings.thinking_budget if settings.thinking else None
@@ -161,6 +182,7 @@ class Answer:
         """The request, with a limit that fits what is left of the context. Raises ContextFull."""
         conversation = await self._book.load(self.ask.conversation_id)
         turns = conversation.turns[: index_of(conversation, self.ask.prompt_id) + 1]
+        self._before = counting.before_tokens(turns)
         context = await lease.client.context_size() or lease.plan.context
         self._draft.context = context
         room = min(2048, context // 4)  # tokens that an answer should have when messages are left out for it

@@ -42,15 +42,21 @@ class Book:
         self, conversation_id: str, change: Callable[[Conversation], Conversation]
     ) -> Conversation:
         """Load, change and save as one step."""
+        made = await self.keep(conversation_id, change)
+        self._changed(conversation_id, True)
+        return made
+
+    async def keep(
+        self, conversation_id: str, change: Callable[[Conversation], Conversation]
+    ) -> Conversation:
+        """As ``change``, but no tab is told: more is to come."""
 
         def step() -> Conversation:
             before = self._store.load(conversation_id)
             after = change(before)
             return before if after == before else self._store.save(after)
 
-        made = await self._run(step)
-        self._changed(conversation_id, True)
-        return made
+        return await self._run(step)
 
     async def rename(self, conversation_id: str, title: str) -> Conversation:
         """Give it another title."""

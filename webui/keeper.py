@@ -1,0 +1,35 @@
+"""Keeps an answer while it comes, so that even the sudden end of the launcher itself loses only its last moments."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from launcher.errors import LauncherError
+from webui.book import Book
+from webui.conversation import with_answer
+from webui.draft import AnswerDraft
+
+KEEP_EVERY_S = 2.0
+SHARE = 20  # writing takes at most this part of the time, however long the conversation is
+UNFINISHED = "This answer is not finished."
+
+
+async def keep_on(book: Book, conversation_id: str, prompt_id: str, draft: AnswerDraft) -> None:
+    """Write what has come of ``draft`` every two seconds, until cancelled. What cannot be written is told when the
+    answer ends."""
+    pause, kept = KEEP_EVERY_S, 0
+    while True:
+        await asyncio.sleep(pause)
+        turn = replace(draft.turn(time.perf_counter()), ended="failed", note=UNFINISHED)
+        size = len(turn.content) + len(turn.thinking)
+        if size == kept:
+            continue
+        began = time.perf_counter()
+        with suppress(LauncherError):
+            await book.keep(conversation_id, partial(with_answer, prompt_id=prompt_id, answer=turn))
+            kept = size
+        pause = max(KEEP_EVERY_S, SHARE * (time.perf_counter() - began))
