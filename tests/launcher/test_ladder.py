@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from launcher.errors import EngineDied, EngineMissing
-from launcher.ladder import Rescue, Rung, apply, marked, next_rung
+from launcher.ladder import Rescue, Rung, apply, marked, next_rung, once_more, upon, without_drafter
 from launcher.plan import LaunchPlan, make_plan
-from launcher.settings import Settings, resolve
+from launcher.settings import Settings, Value, resolve
 from launcher.supervise.diagnose import Diagnosis
 from tests import plans
 
@@ -148,3 +148,14 @@ def test_without_settings_the_error_speaks_for_itself() -> None:
     found = Rescue().judge(EngineDied("It ended.", "Look."), "cudaMalloc failed: out of memory", plan)
     assert (found.sentence, found.remedy) == ("It ended.", "Look.")
     assert Rescue().next(found, plan, frozenset()) is None
+
+
+def test_a_rung_takes_the_place_of_one_that_changes_the_same() -> None:
+    halved, quartered = (Rung(f"a context of {it}", "", change={"ctx": Value(it, "memory")}) for it in (8, 4))
+    stood = (without_drafter("It is full."), halved, once_more(), once_more())
+    assert [it.name for it in upon(stood, quartered)] == [
+        "without the drafter",
+        "again",
+        "again",
+        "a context of 4",
+    ]

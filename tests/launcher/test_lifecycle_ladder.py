@@ -54,6 +54,7 @@ def test_a_drafter_that_the_engine_does_not_know_is_left_out_and_said(room: Make
     assert status.plan is not None
     assert status.plan.spec_type == "none"
     assert status.speculative, "it is what was asked for"
+    assert status.inactive
     assert status.warnings[0].startswith("Speculation off: ")
     assert "Trying without the drafter" in status.steps[0]
     assert isinstance(it.ask()[-1], Finished)
@@ -72,8 +73,12 @@ def test_out_of_gpu_memory_goes_down_the_ladder_in_order(room: MakeRoom) -> None
     ]
     assert status.plan is not None
     assert status.plan.context == 4096
+    assert [step.split(". ")[0] for step in status.steps[1:]] == ["That did not help"] * 2
     assert len(status.steps) == 3
-    assert any("4096 tokens" in warning for warning in status.warnings)
+    assert [warning.split(":")[0] for warning in status.warnings] == [
+        "Speculation off",
+        "The context is 4096 tokens only",
+    ]
     assert [len(seen.steps) for seen in it.seen] == sorted(len(seen.steps) for seen in it.seen), (
         "as it happens"
     )
@@ -97,8 +102,8 @@ def test_layers_come_last_and_the_end_names_everything(room: MakeRoom) -> None:
     status = it.started()
     assert status.phase == "failed"
     assert [value(argv, "-ngl") for argv in starts(it.program)] == ["999", "999", "999", "999", "5", "0"]
-    assert "a context of 2048 tokens" in status.remedy
-    assert "no layers on the GPU" in status.remedy
+    tried = "a context of 8192 tokens, a context of 4096 tokens, a context of 2048 tokens, 5 layers on the GPU, no layers"
+    assert f"Tried in vain: {tried}" in status.remedy
     with pytest.raises(LauncherError):
         it.ask()
 
@@ -124,6 +129,21 @@ def test_an_abort_on_the_first_question_is_met_before_ready(room: MakeRoom) -> N
     drafters = [value(argv, "-md") is not None for argv in starts(it.program)]
     assert drafters == [True, True, False], "once more as it was, then without the drafter"
     assert isinstance(it.ask()[-1], Finished)
+
+
+@pytest.mark.case("G-02")
+def test_a_drafter_that_drafts_nothing_is_said_and_the_engine_runs_on(tmp_path: Path) -> None:
+    program = install(tmp_path / "bin", Moods(at="chat", chat=99), rate=2000, tokens=60)
+    it = Room(tmp_path, program, BONSAI_SPECULATIVE="1")
+    try:
+        assert not it.started(False).inactive
+        status = it.started(True)
+        assert (status.phase, status.inactive, status.steps) == ("ready", True, ())
+        assert status.plan is not None
+        assert status.plan.spec_type == "draft-dspark", "as the person's settings say"
+        assert status.warnings == ("Speculation was requested but the engine drafted nothing.",)
+    finally:
+        it.close()
 
 
 def test_a_crash_that_does_not_return_is_started_again_as_it_was(room: MakeRoom) -> None:
