@@ -34,8 +34,8 @@ PROMPTS = {
 
 def start(env: dict[str, str], home: Path) -> Server:
     paths = locate(str(home))
-    settings = resolve({}, env)
-    plan = make_plan(settings, detect(), resolve_all(settings, paths))
+    settings, machine = resolve({}, env | {"BONSAI_MODEL": "practice"}), detect()
+    plan = make_plan(settings, machine, resolve_all(settings, paths, {}, machine))
     server = Server(plan, paths.logs, paths.run, dict(os.environ))
     server.start(threading.Event(), lambda _: None)
     return server
