@@ -17,7 +17,7 @@ from typing import Any
 from launcher.catalog import Build, Line
 from launcher.choose_builds import build_name
 from launcher.engine_probe import engine_from_binary
-from launcher.errors import ArchiveError, FolderError
+from launcher.errors import ArchiveError, FolderError, NotAnEngine
 from launcher.resolved import Engine
 
 MANIFEST = "manifest.json"
@@ -112,8 +112,14 @@ def instead_of(folder: Path) -> Mapping[str, str]:
 
 
 def engine(folder: Path, line: Line, build: Build, why: str) -> Engine:
-    """The engine in ``folder``, asked what it can do. Raises NotAnEngine when it cannot run here."""
-    found = engine_from_binary(server_binary(folder), KIND)
+    """The engine in ``folder``, asked what it can do. Raises NotAnEngine when it cannot run here (any more)."""
+    try:
+        found = engine_from_binary(server_binary(folder), KIND)
+    except NotAnEngine as error:
+        again = (
+            f"Or `bonsai engines remove {folder.name}`, then `bonsai fetch`: it takes a build that runs here."
+        )
+        raise NotAnEngine(error.what, f"{error.remedy} {again}") from error
     return replace(found, line=line.name, backend=build.backend, why=why)
 
 

@@ -35,9 +35,13 @@ def fetch(
 ) -> None:
     """The fetch itself, with progress on stderr."""
     job = FetchJob(settings, paths, env, lambda: machine, engine_only=engine_only)
-    with TransferView() as view:
-        job.on_change(view)
-        job.run()
+    try:
+        with TransferView() as view:
+            job.on_change(view)
+            job.run()
+    except KeyboardInterrupt:
+        console.say("Stopped. What came stays here: `bonsai fetch` goes on from there.")
+        raise
     items = job.state().items
     for item in items:
         console.say(f"{PARTS[item.part]}: {item.where}" + (" (was here before)" if item.in_place else ""))

@@ -17,6 +17,9 @@ from typing import Any
 from launcher import store_files
 
 NAME = "verified.json"
+_WRITING = (
+    threading.Lock()
+)  # of all that this process has; another process may cost a note, which costs a reading
 BLOCK = 1 << 20
 
 
@@ -31,7 +34,6 @@ class Verified:
         """``reading`` hears of each file, and its bytes, before it is read to its end."""
         self._path = folder / NAME
         self._reading = reading
-        self._lock = threading.Lock()
 
     def check(
         self,
@@ -81,7 +83,7 @@ class Verified:
         return {key: note for key, note in notes.items() if isinstance(note, dict)}
 
     def _note(self, path: Path, mark: list[int], digest: str, *, ours: bool = False) -> None:
-        with self._lock:
+        with _WRITING:
             # What is gone is forgotten.
             notes = {key: note for key, note in self._notes().items() if Path(key).exists()}
             notes[_key(path)] = {"mark": mark, "sha256": digest} | ({"ours": True} if ours else {})

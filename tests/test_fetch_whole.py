@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Bonsai
+from tests.conftest import Bonsai, wait_until
 from tests.fakes.file_server import Fault, sha256
 from tests.fakes.hub_server import HubServer
 from tests.fakes.release_server import ReleaseServer
@@ -155,6 +156,18 @@ def test_killed_at_any_moment_it_ends_with_the_right_bytes_and_fetches_little_tw
         whole(home, net)
         assert kills == 20, "it was over before it could be killed so often"
         assert net.sent() <= 1.05 * total + kills * 65536
+
+
+@pytest.mark.system("posix")
+def test_ctrl_c_keeps_what_came_and_says_so(bonsai: Bonsai, net: Net) -> None:
+    net.always(Fault(rate=20_000))
+    child = _start(bonsai, net)
+    wait_until(lambda: list(bonsai.home.rglob("*.gguf.part")), 60, "a part")
+    child.send_signal(signal.SIGINT)
+    assert child.wait(20) == 130
+    assert "`bonsai fetch` goes on from there" in bonsai.output()
+    assert "Traceback" not in bonsai.output()
+    assert list(bonsai.home.rglob("*.gguf.part"))
 
 
 def _start(bonsai: Bonsai, net: Net) -> subprocess.Popen[str]:

@@ -271,6 +271,15 @@ def test_nothing_is_here(store: Store) -> None:
     assert all_installed(store.engines) == []
 
 
+def test_one_that_does_not_run_any_more_says_how_to_get_another(store: Store) -> None:
+    folder = store.install()
+    script = engine_script("missing-library")
+    (folder / "llama-server").write_text(script)
+    with pytest.raises(NotAnEngine, match=r"libcudart\.so\.12 is missing") as caught:
+        engine_store.engine(folder, LINE, CPU, "why")
+    assert f"`bonsai engines remove {folder.name}`, then `bonsai fetch`" in caught.value.remedy
+
+
 # -- layouts, expectation, removal --------------------------------------------------------------------------
 
 
