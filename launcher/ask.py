@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from launcher import console, ladder
+from launcher import console, in_use, ladder
 from launcher.client.events import (
     Block,
     ChatRequest,
@@ -30,7 +30,7 @@ from launcher.ladder import Rescue, Rung
 from launcher.lifecycle import Lease, Lifecycle
 from launcher.memory import may_keep
 from launcher.paths import Paths
-from launcher.plan import LaunchPlan, make_plan
+from launcher.plan import LaunchPlan
 from launcher.proof import prove_server
 from launcher.provision import resolve_all
 from launcher.settings import Settings
@@ -106,8 +106,12 @@ def make_lifecycle(
         if speculative is not None and speculative != settings.speculative.value:
             chosen = settings.with_speculative(speculative, "the page's switch")
         chosen = ladder.apply(chosen, rungs)
-        resolved = resolve_all(chosen, paths, env, looking.result(), stand_in=stand_in)
-        return ladder.marked(make_plan(chosen, looking.result(), resolved), rungs)
+        machine = looking.result()
+        resolved = resolve_all(chosen, paths, env, machine, stand_in=stand_in)
+        kept = None
+        if not any("speculative" in rung.change for rung in rungs):
+            kept = in_use.entry_here(settings, paths, machine, resolved, switch=speculative)
+        return ladder.marked(in_use.plan_with(chosen, machine, resolved, kept), rungs)
 
     def keep(loaded: LaunchPlan, wanted: LaunchPlan) -> bool:  # noqa: ARG001 -- what is loaded is in use already
         return may_keep(wanted, detect())

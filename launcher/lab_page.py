@@ -43,7 +43,7 @@ class LabPlanner:
 
     def here(self) -> Here:
         """Look at engine and files."""
-        parts = self._parts()
+        parts = self.parts()
         return Here(
             offers=lab_matrix.matrix(parts.resolved, parts.machine),
             quick=make_spec(parts, LabOptions(quick=True)).plan,
@@ -53,18 +53,19 @@ class LabPlanner:
 
     def spec(self, plan: LabPlan) -> LabSpec:
         """``plan`` with the launch plan of each of its methods."""
-        parts = self._parts()
+        parts = self.parts()
         return spec_of(parts, plan, lab_matrix.refused(lab_matrix.matrix(parts.resolved, parts.machine)))
 
     def again(self, lab_id: str) -> tuple[LabSpec, Lab]:
         """A kept lab and what is needed to go on with it; its budget of time begins anew. Raises BadInput for one of
         another target, drafter, engine or machine."""
-        parts = self._parts()
+        parts = self.parts()
         kept = self.store.resumable(parts.subject, lab_id)
         lab = replace(kept, plan=with_budget(kept.plan, None, kept.spent_s))
         return spec_of(parts, lab.plan, lab.refused), lab
 
-    def _parts(self) -> Parts:
+    def parts(self) -> Parts:
+        """Engine and files of now, with this machine."""
         machine = self._machine()
         resolved = resolve_all(self._settings, self._paths, self._env, machine, stand_in=True)
         plain = make_plan(self._settings, machine, resolved, PLAIN)

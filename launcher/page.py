@@ -15,6 +15,7 @@ from launcher.fetching import Fetching
 from launcher.hardware.detect import in_background
 from launcher.hardware.model import Machine
 from launcher.lab_page import LabPlanner
+from launcher.learned_page import LearnedPage
 from launcher.methods import Method, Offer, default_pair, offered
 from launcher.paths import Paths, make_folder
 from launcher.plan import LOOPBACK, LaunchPlan, make_plan
@@ -67,6 +68,7 @@ def _serve(
     store = Store(make_folder(paths.data))
     lifecycle = make_lifecycle(engine_settings, paths, env, looking, stand_in=True)
     races = _RacePlanner(engine_settings, paths, env, looking.result)
+    labs = LabPlanner(engine_settings, paths, env, looking.result)
     fetching = Fetching(engine_settings, paths, env, looking.result, use=lambda: lifecycle.start(None))
 
     def report() -> str:
@@ -89,14 +91,16 @@ def _serve(
         notices=settings.notices,
         password=password,
         races=RaceRoom(RaceStore(paths.data), races.offers, races.default, races.plans, races.machine),
-        lab=LabPlanner(engine_settings, paths, env, looking.result),
+        lab=labs,
+        learned=LearnedPage(paths, looking.result, labs.parts, lifecycle.start),
         fetching=fetching,
         prove=mine.prove,
         report=report,
     )
 
     def started() -> None:
-        lifecycle.start(settings.speculative.value)
+        # Where nobody asked, what was learned here decides.
+        lifecycle.start(settings.speculative.value if settings.speculative.asked else None)
         if port != settings.ui_port.value:
             usual = settings.ui_port.value
             console.warn(f"Port {usual} is taken by {ports.holder(usual)}: this page is at {port}.")

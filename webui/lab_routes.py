@@ -14,6 +14,7 @@ from launcher.lab import new_lab
 from launcher.lab_export import lab_csv, lab_json, lab_markdown
 from launcher.lab_store import differences
 from launcher.lab_types import Lab, Subject
+from webui.counting import know_plain
 from webui.exchange import Handler, attachment, needed_text, read_json
 from webui.lab_form import plan_for, setup_view
 from webui.lab_pace import pace
@@ -109,6 +110,9 @@ class LabRoutes:
     async def _work(self, lab: RunningLab) -> None:
         try:
             await lab.run()
+            plain = lab.plain_speed()
+            if plain is not None:
+                await know_plain(self._context.learned, *plain, "a lab")
         finally:
             self._running = None
 
@@ -175,7 +179,9 @@ class LabRoutes:
         room = self._context.learned
         return {
             "can": room is not None,
-            "learned": learned_view(room.learned()) if room is not None else None,
+            "learned": learned_view(room.learned(), self._context.lifecycle.status().plan)
+            if room is not None
+            else None,
             "ledger": ledger_view(room.ledger()) if room is not None else None,
         }
 

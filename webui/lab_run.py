@@ -7,6 +7,7 @@ running answer, and can be gone on with.
 from __future__ import annotations
 
 import asyncio
+import statistics
 from typing import Any
 
 from launcher.errors import LauncherError, StoreError
@@ -24,6 +25,8 @@ from launcher.lab_types import (
     LabSpec,
 )
 from launcher.lifecycle import Lifecycle
+from launcher.methods import PLAIN
+from launcher.plan import LaunchPlan
 from webui.lab_views import result_view, row_view, rows_view
 from webui.race_run import WAIT_SHOWN_AFTER_S, waiting_for
 from webui.stream import Frame, Outbox
@@ -68,6 +71,11 @@ class RunningLab:
         self._tabs.add(outbox)
         self._count_tabs()
         return outbox
+
+    def plain_speed(self) -> tuple[LaunchPlan, float] | None:
+        """The plan of plain decoding, and its speed over all that was measured, tokens a second; None without any."""
+        rates = [run.rate for run in self._lab.runs if run.cell.method == PLAIN]
+        return (self._spec.launches[PLAIN], statistics.median(rates)) if rates else None
 
     def leave(self, outbox: Outbox) -> None:
         """Nobody looks at ``outbox`` any more."""

@@ -12,6 +12,7 @@ from launcher.lab_stats import all_figures, figures, sweeps, temperature_effect
 from launcher.lab_store import LabListing, LabSummary
 from launcher.lab_types import Advice, Cell, CellFigures, Lab, Refused, Sweep
 from launcher.methods import PLAIN, Method
+from launcher.plan import LaunchPlan
 from webui.lab_form import methods_of
 from webui.race_views import date
 from webui.state import Learned, TimeLedger
@@ -184,8 +185,8 @@ def _list(values: tuple[float, ...] | None) -> list[float] | None:
     return None if values is None else list(values)
 
 
-def learned_view(learned: Learned | None) -> dict[str, Any] | None:
-    """What is in use by a person's choice, or was."""
+def learned_view(learned: Learned | None, plan: LaunchPlan | None) -> dict[str, Any] | None:
+    """What is in use by a person's choice, or was. ``plan``: what runs now."""
     if learned is None:
         return None
     return {
@@ -194,8 +195,10 @@ def learned_view(learned: Learned | None) -> dict[str, Any] | None:
         "purpose": learned.purpose,
         "why": learned.why,
         "since": date(learned.since),
-        "lab": learned.lab_id,
         "stale": list(learned.stale),
+        "overruled": learned.overruled,
+        "runs": plan is not None
+        and (plan.spec_type, plan.draft_max) == (learned.method.spec_type, learned.method.draft_max),
     }
 
 

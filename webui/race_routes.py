@@ -64,7 +64,8 @@ class RaceRoutes:
         room = self._room()
         specs = await asyncio.to_thread(specs_for, room, await read_json(request))
         outbox = RaceOutbox()
-        return _Racing(self._running, RunningRace(specs, self._context.lifecycle, room.store, outbox), outbox)
+        race = RunningRace(specs, self._context.lifecycle, room.store, outbox, self._context.learned)
+        return _Racing(self._running, race, outbox)
 
     async def _stop(self, request: Request) -> Response:
         body = await read_json(request)

@@ -10,6 +10,7 @@ from typing import Any
 from launcher.errors import LauncherError, StoreError
 from launcher.lifecycle import Lifecycle, Status
 from launcher.race import Stop, run_set
+from launcher.race_figures import side_figures
 from launcher.race_store import RaceStore
 from launcher.race_types import (
     Ended,
@@ -27,7 +28,9 @@ from launcher.race_types import (
     RunStarted,
 )
 from webui.blocks import utf16
+from webui.counting import know_plain
 from webui.race_views import result_view, row_view, verdict_view
+from webui.state import LearnedRoom
 from webui.stream import Frame, Outbox
 
 WAIT_SHOWN_AFTER_S = 0.2
@@ -67,13 +70,19 @@ class RunningRace:
     """``run`` it once; ``stop`` may be called at any time, from the same event loop."""
 
     def __init__(
-        self, specs: Sequence[RaceSpec], lifecycle: Lifecycle, store: RaceStore, outbox: RaceOutbox
+        self,
+        specs: Sequence[RaceSpec],
+        lifecycle: Lifecycle,
+        store: RaceStore,
+        outbox: RaceOutbox,
+        learned: LearnedRoom | None = None,
     ) -> None:
         self.id = uuid.uuid4().hex
         self._specs = specs
         self._lifecycle = lifecycle
         self._store = store
         self._outbox = outbox
+        self._learned = learned  # its ledger is told how fast plain decoding is
         self._stop = Stop()
         self._line: asyncio.Task[None] | None = None
         self._inside = False
@@ -142,6 +151,10 @@ class RunningRace:
             self._outbox.put({"kept": race.id})
         except StoreError as problem:
             self._outbox.put({"note": f"This race is not kept. {problem.what} {problem.remedy}".strip()})
+        for side, plan in enumerate(self._specs[0].plans):
+            if plan.spec_type == "none":
+                speed = side_figures(race, side).tokens_per_second
+                await know_plain(self._learned, plan, speed, "a race")
 
     async def _report_waiting(self) -> None:
         """Say why nothing happens yet."""

@@ -216,7 +216,7 @@ class Routes:
     async def stream(self, conversation: Conversation, ask: Ask, receive: Receive, send: Send) -> None:
         """Run one answer and stream it to its tab; it ends with the tab."""
         outbox = Outbox()
-        answer = Answer(ask, self._context.lifecycle, self._book, outbox)
+        answer = Answer(ask, self._context.lifecycle, self._book, outbox, self._context.learned)
         self._answers[ask.answer_id] = answer
         prompt = conversation.turns[index_of(conversation, ask.prompt_id)]
         outbox.put(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from launcher import fetch_types
+from launcher.client.events import Timings
 from launcher.hardware.model import Machine
 from launcher.lab_store import LabStore
 from launcher.lab_types import Lab, LabPlan, LabSpec, Subject
@@ -120,7 +121,8 @@ class LabHere(Protocol):
 
 class Learned(Protocol):
     """What a person took over from a lab. ``purpose``: coding or chat; ``why`` explains it; ``since`` in seconds since
-    1970; ``stale`` names what is another now ("target", "engine", ...): then it is not in use."""
+    1970. ``stale`` has a sentence for everything that is another now: then it is not in use. ``overruled`` is one on
+    what comes before it, or empty."""
 
     @property
     def method(self) -> Method: ...
@@ -135,10 +137,10 @@ class Learned(Protocol):
     def since(self) -> float: ...
 
     @property
-    def lab_id(self) -> str: ...
+    def stale(self) -> tuple[str, ...]: ...
 
     @property
-    def stale(self) -> tuple[str, ...]: ...
+    def overruled(self) -> str: ...
 
 
 class TimeLedger(Protocol):
@@ -179,7 +181,7 @@ class LearnedRoom(Protocol):
         ...
 
     def undo(self) -> None:
-        """Forget what ``use`` did: the settings hold again."""
+        """Forget what ``learned`` shows: what was chosen before it, or the settings, hold again."""
         ...
 
     def learned(self) -> Learned | None:
@@ -187,7 +189,16 @@ class LearnedRoom(Protocol):
         ...
 
     def ledger(self) -> TimeLedger | None:
-        """The time ledger of this data folder; None where nothing was chatted yet."""
+        """The time ledger of this data folder; None where there is none."""
+        ...
+
+    def count(self, plan: LaunchPlan, timings: Timings, before_tokens: int) -> None:
+        """Enter an answer of a chat into the ledger. ``before_tokens``: prompt and answer of the turn before in its
+        conversation, 0 for the first."""
+        ...
+
+    def know_plain(self, plan: LaunchPlan, tokens_per_second: float, source: str) -> None:
+        """Plain decoding of the target of ``plan`` was measured by ``source`` ("a race")."""
         ...
 
 

@@ -10,14 +10,16 @@ from typing import Any
 
 from playwright.sync_api import Page as Tab
 
+from launcher.client.events import Timings
 from launcher.lab_advice import advise
 from launcher.lab_page import LabPlanner
 from launcher.lab_setup import Parts, subject_of
 from launcher.lab_store import LabStore
 from launcher.lab_types import Lab
-from launcher.methods import PLAIN, Method
+from launcher.learned_page import Taken, TimeLedger
+from launcher.methods import PLAIN
 from launcher.paths import Paths
-from launcher.plan import make_plan
+from launcher.plan import LaunchPlan, make_plan
 from launcher.settings import resolve
 from tests import plans
 from tests.fakes.paced_server import PacedConfig, PacedServer
@@ -36,30 +38,10 @@ class Planner(LabPlanner):
         super().__init__(settings, Paths(folder, folder, folder), {}, lambda: plans.MACHINE)
         self.engine = replace(plans.ENGINE, spec_types=TYPES)
 
-    def _parts(self) -> Parts:
+    def parts(self) -> Parts:
         resolved = plans.resolved(engine=self.engine)
         plain = make_plan(self._settings, plans.MACHINE, resolved, PLAIN)
         return Parts(self._settings, plans.MACHINE, resolved, subject_of(plain, plans.MACHINE))
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What was taken over from a lab."""
-
-    method: Method
-    purpose: str
-    why: str
-    since: float
-    lab_id: str
-    stale: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Saved:
-    """A time ledger."""
-
-    sentence: str
-    rows: tuple[tuple[str, str], ...]
 
 
 class Memory:
@@ -67,11 +49,13 @@ class Memory:
 
     def __init__(self) -> None:
         self.taken: Taken | None = None
-        self.saved: Saved | None = None
+        self.saved: TimeLedger | None = None
+        self.counted: list[tuple[str, int, int]] = []
+        self.plain: list[tuple[float, str]] = []
 
     def use(self, lab: Lab, purpose: str) -> None:
         found = next(one for one in advise(lab) if one.purpose == purpose)
-        self.taken = Taken(found.method, purpose, found.text, time.time(), lab.id)
+        self.taken = Taken(found.method, purpose, found.text, time.time())
 
     def undo(self) -> None:
         self.taken = None
@@ -79,8 +63,15 @@ class Memory:
     def learned(self) -> Taken | None:
         return self.taken
 
-    def ledger(self) -> Saved | None:
+    def ledger(self) -> TimeLedger | None:
         return self.saved
+
+    def count(self, plan: LaunchPlan, timings: Timings, before_tokens: int) -> None:
+        self.counted.append((plan.spec_type, timings.predicted_tokens, before_tokens))
+
+    def know_plain(self, plan: LaunchPlan, tokens_per_second: float, source: str) -> None:
+        assert plan.spec_type == "none"
+        self.plain.append((tokens_per_second, source))
 
 
 @dataclass

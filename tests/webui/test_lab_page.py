@@ -12,10 +12,11 @@ from playwright.sync_api import Browser, Locator, expect
 from playwright.sync_api import Page as Tab
 
 from launcher.lab_types import Cell, Costs, Lab
+from launcher.learned_page import TimeLedger
 from launcher.methods import PLAIN, Method
 from tests.launcher import lab_samples as samples
 from tests.webui.conftest import Visitor, ask
-from tests.webui.lab_pages import Bench, Saved, choose, open_tab, pace, run_bench
+from tests.webui.lab_pages import Bench, choose, open_tab, pace, run_bench
 from tests.webui.test_page_looks import LUMINANCE
 
 pytestmark = [pytest.mark.browser]
@@ -63,10 +64,12 @@ def chip(tab: Tab, group: str, name: str) -> Locator:
 def test_what_is_chosen_is_said_beforehand_and_what_is_stale(bench: Bench, visitor: Visitor) -> None:
     bench.memory.use(whole_lab(), "coding")
     assert bench.memory.taken is not None
-    bench.memory.taken = replace(bench.memory.taken, stale=("target", "engine"))
+    bench.memory.taken = replace(bench.memory.taken, stale=("The engine is another: b2; it was b1.",))
     tab = open_tab(bench, visitor)
     strip = tab.locator("#l-learned")
-    expect(strip).to_contain_text("dspark 2 is no longer in use: the target and the engine changed")
+    expect(strip).to_contain_text(
+        "dspark 2 is no longer in use. The engine is another: b2; it was b1. Measure again"
+    )
     strip.get_by_role("button", name="Forget it").click()
     expect(strip.locator("*")).to_have_count(0)
     expect(setup_words(tab)).to_contain_text("24 cells: 2 kinds of text, 6 methods")
@@ -117,7 +120,7 @@ def by_keyboard(tab: Tab) -> None:
 
 def test_a_lab_from_its_start_to_its_use(bench: Bench, visitor: Visitor) -> None:
     pace(bench, plain={"rate": 300}, drafting={"rate": 450})
-    bench.memory.saved = Saved("Speculation has saved 4 min.", (("Lost on prompt work", "1 min"),))
+    bench.memory.saved = TimeLedger("Speculation has saved 4 min.", (("Lost on prompt work", "1 min"),))
     tab = open_tab(bench, visitor)
     choose(tab, tokens=24, runs=1)
     by_keyboard(tab)

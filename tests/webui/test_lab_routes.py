@@ -19,13 +19,14 @@ import pytest
 from launcher.lab import new_lab
 from launcher.lab_store import LabStore
 from launcher.lab_types import Cell, Costs, Lab
+from launcher.learned_page import TimeLedger
 from launcher.methods import PLAIN, Method
 from tests.conftest import wait_until
 from tests.fakes.paced_server import PacedConfig, PacedServer
 from tests.launcher import lab_samples as samples
 from tests.webui.conftest import TOKEN
 from tests.webui.fake_lifecycle import FakeLifecycle
-from tests.webui.lab_pages import Bench, Planner, Saved, pace, run_bench
+from tests.webui.lab_pages import Bench, Planner, pace, run_bench
 from webui.lab_form import plan_for
 from webui.lab_pace import pace as pace_of
 from webui.lab_run import RunningLab
@@ -59,6 +60,8 @@ def bench(shared: Bench) -> Bench:
     for it in shared.labs.list().labs:
         shared.labs.delete(it.id)
     shared.memory.taken = shared.memory.saved = None
+    shared.memory.plain.clear()
+    shared.memory.counted.clear()
     pace(shared)
     return shared
 
@@ -172,6 +175,8 @@ def test_a_lab_streams_its_cells_and_ends_with_its_result(bench: Bench, client: 
     assert len(result["temperatures"]) == 4
     kept = bench.labs.load(result["id"])
     assert client.get(f"/bonsai/labs/{kept.id}").json() == result
+    wait_until(lambda: bench.memory.plain, 5, "the plain speed in the ledger")
+    assert [source for _, source in bench.memory.plain] == ["a lab"]
     assert kept.ended in ("sure", "runs")
     body = bench.page.engine.chats[-1].body
     assert (body["max_tokens"], body["cache_prompt"], body["seed"]) == (12, False, 42)
@@ -421,16 +426,16 @@ def test_advice_is_taken_over_shown_and_undone(bench: Bench, client: httpx.Clien
     used = client.post("/bonsai/learned", json={"lab": "0123456789abcdef", "purpose": "coding"}).json()[
         "learned"
     ]
-    assert (used["name"], used["purpose"], used["stale"], used["lab"]) == (
+    assert (used["name"], used["purpose"], used["stale"], used["runs"]) == (
         "dspark 4",
         "coding",
         [],
-        "0123456789abcdef",
+        True,
     )
     assert "dspark 4" in used["why"]
     assert bench.memory.taken is not None
     bench.memory.taken = replace(bench.memory.taken, stale=("engine",))
-    bench.memory.saved = Saved("Saved 2 s.", (("Net", "2 s"),))
+    bench.memory.saved = TimeLedger("Saved 2 s.", (("Net", "2 s"),))
     found = client.get("/bonsai/learned").json()
     assert (found["learned"]["stale"], found["ledger"]["rows"]) == (["engine"], [["Net", "2 s"]])
     assert client.post("/bonsai/learned/undo", json={}).json()["learned"] is None
@@ -440,3 +445,15 @@ def test_advice_is_taken_over_shown_and_undone(bench: Bench, client: httpx.Clien
         {"lab": "gone", "purpose": "chat"},
     ):
         assert client.post("/bonsai/learned", json=wrong).status_code in (400, 409)
+
+
+def test_answers_of_chats_are_counted_with_what_was_known_before(bench: Bench, client: httpx.Client) -> None:
+    first = frames(client.post("/bonsai/chat", json={"text": "Hello"}))
+    conversation = first[0]["begin"]["id"]
+    client.post("/bonsai/chat", json={"text": "And now?", "conversation": conversation})
+    (kind, tokens, before), (_, _, then) = bench.memory.counted
+    assert (kind, before) == ("draft-dspark", 0)
+    [answer, _] = [turn for turn in bench.page.store.load(conversation).turns if turn.role == "assistant"]
+    assert answer.timings is not None
+    assert tokens == answer.timings.predicted_tokens > 0
+    assert then == tokens + (answer.timings.prompt_tokens or 0)

@@ -19,12 +19,15 @@ export function learnedNode(learned, changed) {
     }
   });
   const name = learned.plain ? "plain decoding" : learned.name;
+  const from = ` – advised for ${learned.purpose}, taken over from a lab on ${learned.since}.`;
   const head = learned.stale.length
-    ? [el("b", {}, `${name} is no longer in use: `), `the ${learned.stale.join(" and the ")} changed since it was measured. Measure again to know what to use now.`]
-    : [el("b", {}, `In use: ${name}`), ` – advised for ${learned.purpose}, taken over from a lab on ${learned.since}.`];
+    ? [el("b", {}, `${name} is no longer in use. `), learned.stale.join(" "), " Measure again to know what to use now."]
+    : learned.overruled
+      ? [el("b", {}, `Chosen, but not in use: ${name}`), from, ` ${learned.overruled}`]
+      : [el("b", {}, `${learned.runs ? "In use" : "Chosen"}: ${name}`), from, !learned.runs && " It is not what runs just now: the engine is starting, measuring, or was switched."].filter(Boolean);
   return el(
     "div",
-    { class: learned.stale.length ? "l-learned l-stale" : "l-learned", role: "note" },
+    { class: learned.stale.length || learned.overruled ? "l-learned l-stale" : "l-learned", role: "note" },
     el("div", {}, el("p", {}, ...head), learned.why && el("details", { class: "r-more" }, el("summary", {}, "Why"), el("p", { class: "b-muted" }, learned.why))),
     undo,
   );

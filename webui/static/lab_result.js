@@ -14,7 +14,7 @@ const wordOf = (spread) => (spread[0] > 1 ? "faster" : spread[1] < 1 ? "slower" 
 
 function adviceNode(view, one, { kept, learned }) {
   const button = el("button", { type: "button", class: "b-button b-primary", hidden: true }, "Use this");
-  const state = el("span", { class: "l-in-use", hidden: true }, "✓ in use");
+  const state = el("span", { class: "l-in-use", hidden: true }, "✓ taken over");
   button.setAttribute("aria-label", `Use this: ${one.name}, advised for ${one.purpose}`);
   button.addEventListener("click", async () => {
     button.disabled = true;
@@ -26,7 +26,7 @@ function adviceNode(view, one, { kept, learned }) {
     button.disabled = false;
   });
   const draw = (found) => {
-    const used = found.learned && !found.learned.stale.length && found.learned.lab === view.id && found.learned.purpose === one.purpose;
+    const used = found.learned && !found.learned.stale.length && found.learned.why === one.text && found.learned.purpose === one.purpose;
     button.hidden = Boolean(used) || !found.can;
     state.hidden = !used;
   };
