@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,9 +16,26 @@ from launcher.verified import Verified
 LEVELS = 2  # folders below one that is looked through
 
 
+class Folders:
+    """Folders of others, looked through once, when the first file is wanted; at most LEVELS folders deep."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders = folders
+        self._found: dict[str, list[Path]] | None = None
+
+    def named(self, name: str) -> list[Path]:
+        """The model files of exactly that name, in the folders' order, those further up first."""
+        if self._found is None:
+            self._found = defaultdict(list)
+            for folder in self._folders:
+                for path in _files(folder, LEVELS):
+                    self._found[path.name].append(path)
+        return self._found.get(name, [])
+
+
 def find(
     file: HubFile,
-    folders: tuple[Path, ...],
+    folders: Folders,
     hub: Hub,
     verified: Verified | None = None,
     progress: Callable[[int], None] = lambda have: None,  # noqa: ARG005
@@ -34,24 +53,26 @@ def find(
     return None
 
 
-def _candidates(file: HubFile, folders: tuple[Path, ...], hub: Hub) -> Iterator[tuple[Path, str | None]]:
+def _candidates(file: HubFile, folders: Folders, hub: Hub) -> Iterator[tuple[Path, str | None]]:
     in_cache = hub.cached(file)
     if in_cache is not None:
         yield in_cache, file.sha256 or digest_of(in_cache)
     if file.sha256 is None:
         return
-    for folder in folders:
-        for path in _named(folder, file.name):
-            with suppress(OSError):
-                if path.is_file() and file.bytes in (None, path.stat().st_size):
-                    yield path, file.sha256
+    for path in folders.named(file.name):
+        with suppress(OSError):
+            if path.is_file() and file.bytes in (None, path.stat().st_size):
+                yield path, file.sha256
 
 
-def _named(folder: Path, name: str, levels: int = LEVELS) -> Iterator[Path]:
-    yield folder / name
-    if not levels:
-        return
-    with suppress(OSError):
-        for below in sorted(folder.iterdir()):
-            if below.is_dir():
-                yield from _named(below, name, levels - 1)
+def _files(folder: Path, levels: int) -> Iterator[Path]:
+    """Everything that is called a model file."""
+    below = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda it: it.name):
+            if entry.name.endswith(".gguf"):
+                yield Path(entry.path)
+            elif levels and entry.is_dir():
+                below.append(Path(entry.path))
+    for inner in below:
+        yield from _files(inner, levels - 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from launcher import console
 from launcher.catalog import HubFile
-from launcher.found import find
+from launcher.found import Folders, find
 from launcher.hub import Hub
 from launcher.paths import Paths
 from launcher.settings import Settings
@@ -32,11 +32,8 @@ class Shelf:
         self._paths, self._progress = paths, progress
         self.hub = Hub(env, settings.token.value, offline=settings.offline.value)
         self.verified = Verified(paths.data, _announce)
-        self._folders = tuple(
-            folder
-            for folder in _folders_of_others(settings.models_dir.value)
-            if folder.is_dir() and folder != paths.models
-        )
+        others = _folders_of_others(settings.models_dir.value)
+        self._folders = Folders(*(folder for folder in others if folder != paths.models))
 
     def place(self, file: HubFile) -> Path:
         """Where ``file`` lies once we have fetched it."""

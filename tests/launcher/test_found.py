@@ -10,7 +10,7 @@ import huggingface_hub
 import pytest
 
 from launcher.catalog import HubFile
-from launcher.found import find
+from launcher.found import Folders, find
 from launcher.hub import Hub
 from launcher.verified import Verified
 from tests.fakes.file_server import sha256
@@ -60,7 +60,7 @@ def test_what_the_client_fetched_is_found_without_a_request(
         HubFile(REPO, NAME, commit, len(DATA)),
     ):
         assert hub.cached(file) == path
-        assert find(file, (), hub, Verified(tmp_path)) == path
+        assert find(file, Folders(), hub, Verified(tmp_path)) == path
     client = huggingface_hub.try_to_load_from_cache(REPO, NAME, cache_dir=tmp_path / "hf" / "hub")
     assert client == str(path)
     assert len(server.requests) == asked
@@ -109,9 +109,9 @@ def test_a_cache_without_links(tmp_path: Path, hub: Hub) -> None:
     repo = tmp_path / "hf/hub/models--owner--model"
     lay(repo / "refs/main", b"abc")
     path = lay(repo / f"snapshots/abc/{NAME}")
-    assert find(PINNED, (), hub, Verified(tmp_path)) == path
+    assert find(PINNED, Folders(), hub, Verified(tmp_path)) == path
     lay(path, OTHER)
-    assert find(PINNED, (), hub, Verified(tmp_path)) is None
+    assert find(PINNED, Folders(), hub, Verified(tmp_path)) is None
 
 
 @pytest.mark.case("C-03")
@@ -119,8 +119,10 @@ def test_a_blob_that_lost_its_content(server: HubServer, tmp_path: Path, hub: Hu
     """Power loss: the name and even the size are right, the bytes are not."""
     blob = download(server, tmp_path / "hf" / "hub").resolve()
     blob.write_bytes(bytes(len(DATA)))
-    assert find(PINNED, (), hub, Verified(tmp_path)) is None
-    assert find(HubFile(REPO, NAME), (), hub, Verified(tmp_path)) is None  # the blob's name is its digest
+    assert find(PINNED, Folders(), hub, Verified(tmp_path)) is None
+    assert (
+        find(HubFile(REPO, NAME), Folders(), hub, Verified(tmp_path)) is None
+    )  # the blob's name is its digest
     blob.write_bytes(DATA[: len(DATA) // 2])
     assert hub.cached(PINNED) is None
     assert blob.exists()
@@ -134,7 +136,7 @@ def test_a_blob_that_lost_its_content(server: HubServer, tmp_path: Path, hub: Hu
 def test_a_demo_checkouts_models(tmp_path: Path, hub: Hub, place: str) -> None:
     path = lay(tmp_path / "models" / place)
     before = path.stat()
-    folders = (tmp_path / "missing", tmp_path / "models")
+    folders = Folders(tmp_path / "missing", tmp_path / "models")
     assert find(PINNED, folders, hub, Verified(tmp_path)) == path
     assert find(PINNED, folders, hub) == path
     after = path.stat()
@@ -153,7 +155,7 @@ def test_other_names_and_deeper_folders_are_not_looked_at(tmp_path: Path, hub: H
     lay(tmp_path / "models" / place)
     if place == NAME.upper() and (tmp_path / "models" / NAME).exists():
         return  # the file system knows no difference
-    assert find(PINNED, (tmp_path / "models",), hub, Verified(tmp_path)) is None
+    assert find(PINNED, Folders(tmp_path / "models"), hub, Verified(tmp_path)) is None
 
 
 @pytest.mark.case("C-03")
@@ -162,13 +164,16 @@ def test_a_cut_or_changed_file_is_passed_over_and_stays(tmp_path: Path, hub: Hub
     changed = lay(tmp_path / "models" / "1" / NAME, OTHER)
     (tmp_path / "models" / "2" / NAME).mkdir(parents=True)
     good = lay(tmp_path / "models" / "3" / NAME)
-    assert find(PINNED, (tmp_path / "models",), hub, Verified(tmp_path)) == good
+    assert find(PINNED, Folders(tmp_path / "models"), hub, Verified(tmp_path)) == good
     assert (half.read_bytes(), changed.read_bytes()) == (DATA[:100], OTHER)
 
 
 def test_without_a_pinned_digest_a_folders_file_proves_nothing(tmp_path: Path, hub: Hub) -> None:
     lay(tmp_path / "models" / NAME)
-    assert find(HubFile(REPO, NAME, None, len(DATA)), (tmp_path / "models",), hub, Verified(tmp_path)) is None
+    assert (
+        find(HubFile(REPO, NAME, None, len(DATA)), Folders(tmp_path / "models"), hub, Verified(tmp_path))
+        is None
+    )
 
 
 # -- what was verified --------------------------------------------------------------------------------------
