@@ -27,6 +27,19 @@ from tests.webui.conftest import Running, Visitor, run_page
 
 TEXT = " ".join(f"word{number}" for number in range(60))
 BLOCKS = ((4, 3), (4, 1))
+# What a browser asks for.
+DSPARK = {"type": "draft-dspark", "length": 4, "p_min": None, "draft_on": None}
+TABLE = {"type": "ngram-simple", "length": None, "p_min": None, "draft_on": None}
+ASKED: dict[str, Any] = {
+    "preset": "quick",
+    "kinds": ["code"],
+    "language": "it",
+    "methods": [DSPARK, TABLE],
+    "temperatures": [0],
+    "tokens": 12,
+    "runs": 1,
+    "minutes": 3,
+}
 TYPES = frozenset({"none", "draft-dspark", "draft-simple", "ngram-simple"})
 
 
