@@ -14,8 +14,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from launcher.embedded_flags import FLAGS, Parsed, help_text, parse

@@ -28,7 +28,9 @@ def missing() -> str | None:
     if find_spec("PyInstaller") is None:
         return "PyInstaller is not installed (extra: build)"
     if sys.platform == "linux":
-        library = Path(sysconfig.get_config_var("LIBDIR") or "/", sysconfig.get_config_var("INSTSONAME") or "-")
+        library = Path(
+            sysconfig.get_config_var("LIBDIR") or "/", sysconfig.get_config_var("INSTSONAME") or "-"
+        )
         if not library.exists():
             return f"this Python has no shared library ({library}), which the app would take along"
     return None
