@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from webui.front import Front
@@ -104,6 +108,16 @@ def make_server(context: PageContext, started: Callable[[], None] | None = None)
     page = create_app(context)
 
     class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            with super().capture_signals(), _hangup_is(self.handle_exit):
+                yield
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            ending = self.should_exit
+            super().handle_exit(sig, frame)
+            self.force_exit = self.force_exit or ending  # whichever comes second: it is not waited any longer
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if started is not None and self.started:
@@ -139,6 +153,25 @@ def make_server(context: PageContext, started: Callable[[], None] | None = None)
 
     page.quit = leave
     return server
+
+
+@contextmanager
+def _hangup_is(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """SIGHUP, a terminal that is closed, ends the page in order as SIGTERM does; uvicorn would leave it to break into
+    its event loop. What a parent has told us to ignore (nohup) stays ignored."""
+    number = getattr(signal, "SIGHUP", None)
+    if (
+        number is None
+        or threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(number) is signal.SIG_IGN
+    ):
+        yield
+        return
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def _bind(host: str, port: int) -> socket.socket:
