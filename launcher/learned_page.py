@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -81,6 +82,9 @@ class LearnedPage:
             learned_at=time.time(),
         )
         learned.learn(self._paths, entry)
+        rates = [run.rate for run in lab.runs if run.cell.method == PLAIN]
+        if rates:
+            self._ledger.know_plain(entry.key.text, statistics.median(rates), "a lab")
         self._bring_up(parts)
 
     def undo(self) -> None:

@@ -15,6 +15,7 @@ from launcher.lab_setup import Parts, subject_of
 from launcher.lab_types import Lab
 from launcher.learned import Learned, learn
 from launcher.learned_page import LearnedPage
+from launcher.ledger import Ledger
 from launcher.methods import PLAIN, Method
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan, make_plan
@@ -121,6 +122,9 @@ def test_advice_is_used_explained_and_undone(tmp_path: Path) -> None:
     assert made.page.learned() is None
     made.page.undo()  # nothing is left to undo
     assert made.started == [True, False, True, False]
+    plain = Ledger(made.paths.data).plain_speed(key_here(made.paths, plans.MACHINE, RESOLVED).text)
+    assert plain is not None
+    assert (plain.tokens_per_second, plain.source) == (100.0, "a lab")
 
 
 def test_another_engine_makes_it_stale_and_another_labs_advice_is_refused(tmp_path: Path) -> None:

@@ -152,10 +152,16 @@ async function opened() {
   await look();
 }
 
+// What runs, in one word: the strip says whether it is what was taken over.
+let ran = "";
+const runs = () => `${state.status?.phase} ${state.status?.speculation.label}`;
+
 export function start() {
   // An engine that is there now may make possible what was not.
   on("status", () => {
     if (begun && !setup && !looking && onShow() && state.status?.phase === "ready") look();
+    else if (begun && !running && !looking && onShow() && runs() !== ran) refreshLearned().then(took, complain);
+    ran = runs();
   });
   for (const kind of ["click", "keyup"]) {
     document.addEventListener(kind, (event) => event.target.closest?.("#b-tabs > .tab-wrapper") && opened());

@@ -62,6 +62,7 @@ export class Setup {
     form.replaceChildren(
       el("h2", {}, "Measure what to run on this machine"),
       el("p", { class: "b-muted" }, "Every kind of text by every method, in random order, repeated until the figures are sure. Then you know what to use for coding and what for chat."),
+      ...(found.practice ? [el("p", { class: "b-muted" }, "The practice pair runs, which is not a language model: its speeds say nothing about a real one.")] : []),
       this.presets,
       this.details,
       this.what,
