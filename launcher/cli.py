@@ -74,14 +74,14 @@ def plan(start: Start, as_json: Json = False, machine: MachineFile = None) -> No
     """Print the exact llama-server command line, with a reason for every part. Starts nothing."""
     from launcher import report
     from launcher.hardware.detect import detect
-    from launcher.plan import make_plan
+    from launcher.in_use import plan_here
     from launcher.provision import resolve_all
 
     found = report.given_machine(machine) if machine else detect()
     resolved = resolve_all(
         start.settings, start.paths, start.env, found, expect=True, elsewhere=machine is not None
     )
-    launch = make_plan(start.settings, found, resolved)
+    launch = plan_here(start.settings, start.paths, found, resolved)
     if as_json:
         console.data_json(report.plan_json(launch, found))
     else:

@@ -14,9 +14,10 @@ from launcher.engine_store import all_installed
 from launcher.errors import BadInput, LauncherError
 from launcher.fetch_command import may_lack
 from launcher.hardware.model import Machine
+from launcher.in_use import plan_here
 from launcher.offer import make_offer
 from launcher.paths import Paths
-from launcher.plan import LaunchPlan, make_plan
+from launcher.plan import LaunchPlan
 from launcher.provision import resolve_all
 from launcher.report import plan_json
 from launcher.settings import Settings
@@ -61,7 +62,7 @@ def examine(
     plan: LaunchPlan | None = None
     try:
         resolved = resolve_all(settings, paths, env, machine, expect=True, elsewhere=elsewhere)
-        plan = make_plan(settings, machine, resolved)
+        plan = plan_here(settings, paths, machine, resolved)
     except LauncherError as error:
         checks.append(Check("Plan", "bad", error.what, error.remedy))
     else:

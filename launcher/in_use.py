@@ -46,3 +46,8 @@ def plan_with(settings: Settings, machine: Machine, resolved: Resolved, entry: L
         with suppress(PlanRefused):
             return make_plan(learned.apply(free, entry), machine, resolved, learned.chosen(free, entry))
     return make_plan(settings, machine, resolved)
+
+
+def plan_here(settings: Settings, paths: Paths, machine: Machine, resolved: Resolved) -> LaunchPlan:
+    """The plan for this machine, with what was learned on it. Raises PlanRefused as make_plan."""
+    return plan_with(settings, machine, resolved, entry_here(settings, paths, machine, resolved))

@@ -245,7 +245,7 @@ def _sentence(saved: float, lost: float, answers: int, waiting: int) -> str:
     """In words, as plain for a loss as for a gain."""
     left_out = (
         f" {_count(waiting)} {'is' if waiting == 1 else 'are'} not counted: how fast plain decoding is there is not "
-        "known yet; a race tells."
+        "known yet; a race or a lab tells."
         if waiting
         else ""
     )

@@ -16,8 +16,9 @@ from launcher.child_env import clean_env
 from launcher.errors import EngineMissing
 from launcher.fetch_command import ensure_here
 from launcher.hardware.detect import detect
+from launcher.in_use import plan_here
 from launcher.paths import Paths, make_folder, write_private
-from launcher.plan import LOOPBACK, make_plan
+from launcher.plan import LOOPBACK
 from launcher.provision import resolve_all
 from launcher.settings import Settings, check_host
 from launcher.supervise import ports, records
@@ -32,7 +33,7 @@ def run_server(
     records.sweep(paths.run)
     machine = detect()
     ensure_here(settings, paths, env, machine, agreed=agreed)
-    plan = make_plan(settings, machine, resolve_all(settings, paths, env, machine))
+    plan = plan_here(settings, paths, machine, resolve_all(settings, paths, env, machine))
     for warning in plan.warnings:
         console.warn(warning)
     if plan.host in LOOPBACK and not plan.resolved.engine.can("--cors-origins"):

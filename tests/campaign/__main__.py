@@ -12,7 +12,7 @@ from pathlib import Path
 
 from launcher import engine_build
 from launcher.practice import ensure_pair
-from tests.campaign.kinds import KINDS
+from tests.campaign.kinds import FAULTS, KINDS
 from tests.campaign.report import markdown, table
 from tests.campaign.running import Result, chosen, run_one
 from tests.campaign.trial import Kind
@@ -22,7 +22,7 @@ from tests.conftest import BUILT_TARGETS, shared_cache
 def main() -> int:
     """Exit status 1 when anything was not as it should be."""
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description="The fault campaign.")
-    parser.add_argument("--faults", type=int, default=300, help="how many, over all kinds (default: 300)")
+    parser.add_argument("--faults", type=int, help=f"how many, over all kinds (default: {FAULTS})")
     parser.add_argument("--seed", type=int, default=1, help="of all dice (default: 1)")
     parser.add_argument("--only", metavar="KIND[:NUMBER]", help="faults of one kind, or one of them again")
     parser.add_argument("--markdown", action="store_true", help="write docs/campaign.md")
@@ -32,7 +32,7 @@ def main() -> int:
     kinds = [kind for kind in KINDS if kind_name in ("", kind.name)]
     if not kinds:
         parser.error(f"no such kind; there are: {', '.join(kind.name for kind in KINDS)}")
-    faults = sum(kind.share for kind in kinds) if kind_name and given.faults == 300 else given.faults
+    faults = given.faults or sum(kind.share for kind in kinds)
     todo = [(kinds[0], int(number))] if number else chosen(kinds, faults)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="campaign-"))

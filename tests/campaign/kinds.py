@@ -1,4 +1,4 @@
-"""All kinds of faults, with what is done, the bound and how many of 300 are of that kind."""
+"""All kinds of faults, with what is done, the bound and how many of a whole campaign are of that kind."""
 
 from __future__ import annotations
 
@@ -178,3 +178,4 @@ KINDS = (
         disk.folder_read_only,
     ),
 )
+FAULTS = sum(kind.share for kind in KINDS)  # of a whole campaign

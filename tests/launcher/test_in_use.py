@@ -10,7 +10,7 @@ import pytest
 
 from launcher.client.events import Timings
 from launcher.errors import BadInput
-from launcher.in_use import entry_here, key_here, plan_with
+from launcher.in_use import entry_here, key_here, plan_here, plan_with
 from launcher.lab_setup import Parts, subject_of
 from launcher.lab_types import Lab
 from launcher.learned import Learned, learn
@@ -78,6 +78,14 @@ def test_what_was_learned_with_other_files_or_cannot_be_read_is_left_out(tmp_pat
     (paths.data / "learned.json").unlink()
     (paths.data / "learned.json").mkdir()
     assert planned(paths, settings).spec_type == "none"
+
+
+def test_the_terminal_plans_what_the_page_would_start(tmp_path: Path) -> None:
+    paths, settings = paths_at(tmp_path), resolve({}, {})
+    assert plan_here(settings, paths, plans.MACHINE, RESOLVED).spec_type == "none"
+    take(paths, SHORT)
+    made = plan_here(settings, paths, plans.MACHINE, RESOLVED)
+    assert (made.spec_type, made.draft_max) == ("draft-dspark", 2)
 
 
 class Page:
