@@ -257,7 +257,8 @@ class Lifecycle:
     def _bury(self) -> None:
         """On the owner's thread: end engines that hang, and see to those that are gone."""
         with self._changed:
-            hung, self._hung = self._hung & set(self._answering), set()
+            # One that has ended meanwhile did not hang: its exit status tells more.
+            hung, self._hung = {it for it in self._hung & set(self._answering) if it.alive}, set()
         for server in hung:
             server.stop(at_once=True)
         for server in [it for it in self._answering if not it.alive]:
