@@ -120,6 +120,7 @@ def _before(limit: int | None, *, ordinary: bool) -> Callable[[], None]:
     prctl: Any = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
     def prepare() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the campaign runs under nohup
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         if ordinary and os.getuid() == 0 and prctl is not None:
