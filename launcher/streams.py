@@ -60,8 +60,14 @@ def unread(stream: TextIO | None) -> bool:
     if not getattr(sys, "frozen", False):
         return False
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        return os.path.samestat(os.fstat(stream.fileno()), Path(os.devnull).stat())
+        return is_null_device(os.fstat(stream.fileno()), Path(os.devnull).stat())
     return False
+
+
+def is_null_device(stream: os.stat_result, null: os.stat_result) -> bool:
+    """Whether both are the same device. Windows has no numbers for devices and pipes, only zeros: there a console would
+    pass for the null device, and programs without a console have no streams anyway."""
+    return stream.st_ino != 0 and os.path.samestat(stream, null)
 
 
 def by_double_click(output: Output) -> bool:

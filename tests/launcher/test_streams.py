@@ -202,3 +202,14 @@ def test_the_page_is_shown_with_what_to_try(desktop: Desktop, monkeypatch: pytes
     assert "BONSAI_CTX is &lt;b&gt;wrong&lt;/b&gt;." in page
     assert "Give a number." in page
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_the_null_device_is_told_from_others() -> None:
+    null = Path(os.devnull).stat()
+    with Path(os.devnull).open("rb") as stream:
+        assert streams.is_null_device(os.fstat(stream.fileno()), null)
+    with Path(__file__).open("rb") as stream:
+        assert not streams.is_null_device(os.fstat(stream.fileno()), null)
+    # What Windows says of a console, of a pipe and of the null device alike, but for the mode.
+    nothing = os.stat_result((0o020000, *[0] * 9))
+    assert not streams.is_null_device(nothing, nothing)
