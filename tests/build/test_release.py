@@ -57,6 +57,11 @@ def test_what_is_not_signed_is_said(jobs: Any) -> None:
         (said,) = [at for at, it in enumerate(conditions) if f"env.{secrets} != 'true'" in it]
         assert f"env.{secrets} == 'true'" in conditions[signed]
         assert "::warning::" in jobs["app"]["steps"][said]["run"]
+    (made,) = steps_that(jobs["release"], "gh release create")
+    step = jobs["release"]["steps"][made]
+    for name in ("MACOS", "WINDOWS"):
+        assert "not signed" in step["env"][name]
+        assert f"${name}" in step["run"]
 
 
 def test_only_the_last_job_may_write(jobs: Any) -> None:
