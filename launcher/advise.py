@@ -13,7 +13,17 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from launcher.advise_model import REFERENCE, Answers, Estimate, Known, Sample, family, known, sample_of
+from launcher.advise_model import (
+    NOISE_FREEDOM,
+    REFERENCE,
+    Answers,
+    Estimate,
+    Known,
+    Sample,
+    family,
+    known,
+    sample_of,
+)
 from launcher.errors import BadInput
 from launcher.methods import PLAIN, Method
 from launcher.race_stats import FLOOR, student
@@ -24,6 +34,7 @@ WORTH_IT = 1.03  # a method has to beat plain decoding by so much
 TOLERANCE = math.log(1.04)
 CONFIDENCE = 0.90  # two-sided, of the search's bounds and of the stated interval
 SURPRISE = 0.1  # how much better a method may be than its only answer says: something may have disturbed it
+REPEATS = 4  # fewer do not show how noisy a machine is
 SHORT, LONG = 128, 300  # tokens of an answer
 # The whole matrix repeats a cell until its ratio is known to PRECISION, with so many answers at least and at most.
 LEAST, MOST, PRECISION = 5, 12, 0.05
@@ -150,20 +161,26 @@ class Advisor:
             (method for method in speeds if self._arms[method].logs),
             key=lambda method: _worth(method, speeds),
         )
-        plain, chosen = speeds[PLAIN], speeds[best]
-        gain = chosen.mean - plain.mean
-        width = student(CONFIDENCE, what.freedom) * math.sqrt(plain.variance + chosen.variance)
-        if best == PLAIN:
-            width = 0.0
-        rival = max((self._gap(method, best, what) for method in speeds if method != best), default=-1.0)
+        sure, ratio = self._certainty(best, what)
+        if sure == "low" and ratio[1] < 1 and best != PLAIN:  # nobody should change anything for that
+            best, ratio = PLAIN, (1.0, 1.0, 1.0)
+        plain = speeds[PLAIN].mean
         tried = [
-            Tried(method, len(self._arms[method].logs), math.exp(it.mean), math.exp(it.mean - plain.mean))
+            Tried(method, len(self._arms[method].logs), math.exp(it.mean), math.exp(it.mean - plain))
             for method, it in speeds.items()
         ]
         tried.sort(key=lambda one: -one.ratio)
-        ratio = math.exp(gain), math.exp(gain - width), math.exp(gain + width)
-        sure = _sureness(rival, width)
         return Advice(best, *ratio, sure, _text(best, ratio, sure, tried), self._spent, tuple(tried))
+
+    def _certainty(self, best: Method, what: Known) -> tuple[str, tuple[float, float, float]]:
+        """How sure ``best`` is the best; and its ratio to plain decoding with the interval of that."""
+        speeds = what.speeds
+        plain, chosen = speeds[PLAIN], speeds[best]
+        gain, width = chosen.mean - plain.mean, 0.0
+        if best != PLAIN:
+            width = student(CONFIDENCE, what.freedom) * math.sqrt(plain.variance + chosen.variance)
+        rival = max((self._gap(method, best, what) for method in speeds if method != best), default=-1.0)
+        return _sureness(rival, width), (math.exp(gain), math.exp(gain - width), math.exp(gain + width))
 
     # -- the search ------------------------------------------------------------------------------------------
 
@@ -178,9 +195,11 @@ class Advisor:
         speeds = what.speeds
         best = max(speeds, key=lambda method: _worth(method, speeds))
         others = [method for method in speeds if method != best]
-        rival = max(others, key=lambda method: self._gap(method, best, what), default=PLAIN)
-        wanted = [best, rival] if others and self._gap(rival, best, what) > TOLERANCE else []
-        wanted += [method for method in (best, PLAIN) if len(self._arms[method].logs) < 2]
+        rival = max(others, key=lambda method: self._gap(method, best, what), default=best)
+        unsure = self._gap(rival, best, what) > TOLERANCE or what.freedom < NOISE_FREEDOM + REPEATS
+        wanted = [best, rival] if others and unsure else []
+        second = max(others, key=lambda method: _worth(method, speeds), default=PLAIN)
+        wanted += [method for method in (best, second, PLAIN) if len(self._arms[method].logs) < 2]
         # What is known much better than the others already has nothing to tell.
         most = max((speeds[method].variance for method in wanted), default=0.0)
         wanted = [method for method in dict.fromkeys(wanted) if speeds[method].variance > most / 4]
@@ -259,7 +278,7 @@ def _text(best: Method, ratio: tuple[float, float, float], sure: str, tried: Seq
     others = [one for one in tried if one.method not in (best, PLAIN) and one.answers]
     if best == PLAIN:
         nearest = f" (the nearest, {others[0].method.name}, ran at {others[0].ratio:.2f}x)" if others else ""
-        says = f"Decode plainly: nothing that was measured is clearly worth it{nearest}."
+        says = f"Decode plainly: nothing that was measured is clearly faster{nearest}."
     else:
         says = f"Use {best.name}: {ratio[0]:.2f}x plain decoding ({ratio[1]:.2f} to {ratio[2]:.2f})."
         if others:
@@ -267,6 +286,6 @@ def _text(best: Method, ratio: tuple[float, float, float], sure: str, tried: Seq
     sureness = {
         "high": "The answers leave little room for another choice.",
         "medium": "Another choice might be a few per cent faster.",
-        "low": "The answers differ too much from each other to be sure.",
+        "low": "The answers differ too much from each other to be sure: measure again when this machine is quieter.",
     }[sure]
     return f"{says} {sureness} Measured with {answers} answers."

@@ -164,7 +164,7 @@ def _times(answers: Sequence[Answers]) -> tuple[dict[Method, Estimate], float, i
     means: dict[Method, tuple[float, float, float]] = {}
     for _ in range(2):  # the weights follow from the noise, which follows from the weights
         freedom = NOISE_FREEDOM
-        spread, usual = freedom * NOISE**2, freedom * CALM**2
+        spread, repeats = freedom * NOISE**2, list[float]()
         for one in answers:
             values = [log - slope * at for log, at in zip(one.logs, one.times, strict=True)]
             middle, luck = statistics.median(values), one.luck
@@ -177,9 +177,12 @@ def _times(answers: Sequence[Answers]) -> tuple[dict[Method, Estimate], float, i
             if not luck:
                 squares = [w * (v - mean) ** 2 for w, v in zip(weights, values, strict=True)]
                 spread += sum(squares)
-                usual += sum(min(square, (1.5 * noise) ** 2) for square in squares)
                 freedom += len(values) - 1
-        noise, calm = math.sqrt(spread / freedom), math.sqrt(usual / freedom)
+                if len(values) > 1:
+                    repeats += [square * len(values) / (len(values) - 1) for square in squares]
+        # The median square of a normal deviate is 0.455 of the mean one, and minds no disturbed answer.
+        usual = (freedom - NOISE_FREEDOM) * statistics.median(repeats) / 0.455 if repeats else 0.0
+        noise, calm = math.sqrt(spread / freedom), math.sqrt((NOISE_FREEDOM * CALM**2 + usual) / freedom)
     found = {
         method: Estimate(mean, (noise**2 + luck) / total) for method, (mean, total, luck) in means.items()
     }

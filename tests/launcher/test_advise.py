@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from functools import lru_cache
 
@@ -203,6 +204,18 @@ def test_an_outcome_that_was_not_asked_for_counts_all_the_same() -> None:
     advisor.tell(Trial(DSPARK[1], 300), steady(DSPARK[1], 300))
     search(advisor)
     assert DSPARK[1] in [one.method for one in advisor.verdict().tried if one.answers]
+
+
+def test_a_gain_that_noise_could_have_made_changes_nothing() -> None:
+    """Answers that differ by half from each other, on a machine where drafting gains a little on average."""
+    rng = random.Random(5)
+    advisor = Advisor([PLAIN, DSPARK[1]])
+    while (trial := advisor.next()) is not None:
+        sample = steady(trial.method, trial.tokens, step_s=0.036)
+        advisor.tell(trial, replace(sample, seconds=sample.seconds * math.exp(rng.gauss(0, 0.5))))
+    advice = advisor.verdict()
+    assert (advice.method, advice.sure) == (PLAIN, "low")
+    assert "when this machine is quieter" in advice.text
 
 
 def test_the_text_says_how_sure_it_is() -> None:
