@@ -183,15 +183,28 @@ def lab(
     record: Annotated[
         str | None, typer.Option(help="With --resume: the id of the lab to go on with.", show_default=False)
     ] = None,
+    advise: Annotated[
+        bool,
+        typer.Option("--advise", help="Only find what to use, with a part of the answers; no table of all."),
+    ] = False,
+    use: Annotated[
+        str | None,
+        typer.Option(help="Use from now on what is advised for coding or chat.", show_default=False),
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Measure nothing: forget what was last chosen to be used.")
+    ] = False,
     yes: Yes = False,
     as_json: Json = False,
     as_markdown: Markdown = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Measure every way to run the model on every kind of text; say what to use for coding and for chat."""
+    from launcher.advise_command import run_advise_command, run_undo
     from launcher.lab_command import run_lab_command
     from launcher.lab_setup import LabOptions
     from launcher.lab_types import TEMPERATURES
+    from launcher.learned import KINDS as PURPOSES
     from launcher.methods import DRAFT_ON
 
     forms = [name for name, on in (("json", as_json), ("markdown", as_markdown), ("csv", as_csv)) if on]
@@ -199,6 +212,13 @@ def lab(
         raise typer.BadParameter("choose one of --json, --markdown and --csv")
     if record is not None and not resume:
         raise typer.BadParameter("--record needs --resume")
+    if use not in (None, *PURPOSES):
+        raise typer.BadParameter(f"--use is one of {', '.join(PURPOSES)}")
+    if advise and (resume or runs is not None or as_markdown or as_csv):
+        raise typer.BadParameter("--advise goes with neither --resume, --runs, --markdown nor --csv")
+    if undo:
+        run_undo(start.settings, start.paths, start.env)
+        return
     for place in draft_on or ():
         if place not in DRAFT_ON:
             raise typer.BadParameter(f"--draft-on is one of {', '.join(DRAFT_ON)}")
@@ -217,6 +237,11 @@ def lab(
         precision=precision,
         thinking=thinking,
     )
+    if advise:
+        run_advise_command(
+            start.settings, start.paths, start.env, options, as_json=as_json, use=use, agreed=yes
+        )
+        return
     form = forms[0] if forms else "text"
     run_lab_command(
         start.settings,
@@ -226,5 +251,6 @@ def lab(
         form=form,
         resume=resume,
         record=record,
+        use=use,
         agreed=yes,
     )

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from launcher import console
+from launcher.advise_command import take
 from launcher.ask import make_lifecycle
 from launcher.errors import AnswerProblem
 from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect
+from launcher.in_use import key_here
 from launcher.interrupts import interrupts
 from launcher.lab import new_lab, run_lab
 from launcher.lab_advice import advise, between
@@ -30,6 +32,7 @@ from launcher.lab_types import (
     LabSpec,
     LabStarted,
 )
+from launcher.learned_page import advised
 from launcher.lifecycle import Lifecycle
 from launcher.measure import Stop
 from launcher.paths import Paths
@@ -45,14 +48,15 @@ def run_lab_command(
     form: str,
     resume: bool = False,
     record: str | None = None,
+    use: str | None = None,
     agreed: bool = False,
 ) -> None:
     """Measure and print; ``form`` is "text", "json", "markdown" or "csv". Raises LauncherError; what was measured
     before plain decoding failed is printed all the same.
 
     ``resume``: go on with the lab ``record``, else with the latest; its own plan holds then, but for the minutes.
-    ``agreed``: what is missing is fetched without asking. Ctrl+C ends after the running answer with what there is, a
-    second one at once.
+    ``use``: the purpose ("coding", "chat") whose advice is used from then on. ``agreed``: what is missing is fetched
+    without asking. Ctrl+C ends after the running answer with what there is, a second one at once.
     """
     if may_lack(settings):
         ensure_here(settings, paths, env, detect(), agreed=agreed)
@@ -80,6 +84,8 @@ def run_lab_command(
         console.say(f"Go on with it by `bonsai lab --resume` ({lab.id}).", "dim")
     if lab.ended == "failed":
         raise AnswerProblem(f"The lab ended early. {lab.problem}", lab.remedy)
+    if use is not None:
+        take(parts, paths, advised(lab, use, key_here(paths, parts.machine, parts.resolved)))
 
 
 async def _measure(lifecycle: Lifecycle, spec: LabSpec, stop: Stop, store: LabStore, lab: Lab) -> Lab:

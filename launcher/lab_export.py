@@ -49,8 +49,8 @@ def lab_json(lab: Lab) -> dict[str, Any]:
         "cells": [_cell(one) for one in all_figures(lab)],
         "sweep": [_sweep(one) for one in sweeps(lab)],
         "advice": advice,
-        "refused": [{**_method(one.method), "why": one.why} for one in lab.refused],
-        "failed": [{**_method(one.method), "why": one.why} for one in lab.failures],
+        "refused": [{**method_json(one.method), "why": one.why} for one in lab.refused],
+        "failed": [{**method_json(one.method), "why": one.why} for one in lab.failures],
         "ended": lab.ended or None,
         "problem": lab.problem or None,
         "remedy": lab.remedy or None,
@@ -153,7 +153,8 @@ def notes(figures: CellFigures) -> list[str]:
 # --- parts ----------------------------------------------------------------------------------
 
 
-def _method(method: Method) -> dict[str, Any]:
+def method_json(method: Method) -> dict[str, Any]:
+    """A method as it stands in JSON, by llama-server's names."""
     return {
         "method": method.spec_type,
         "n_max": method.draft_max,
@@ -215,7 +216,7 @@ def _sweep(sweep: Sweep) -> dict[str, Any]:
 
 def _advice(advice: Advice) -> dict[str, Any]:
     return {
-        **_method(advice.method),
+        **method_json(advice.method),
         "ratio": advice.ratio,
         "spread": _list(advice.spread),
         "text": advice.text,
@@ -252,7 +253,8 @@ def _conditions(lab: Lab) -> dict[str, Any]:
         },
         "order": [[run.block, *_key(run.cell)] for run in lab.runs],
         "commands": [
-            {**_method(side.method), "argv": [file_name(word) for word in side.argv]} for side in lab.sides
+            {**method_json(side.method), "argv": [file_name(word) for word in side.argv]}
+            for side in lab.sides
         ],
         "machine": dict(lab.subject.facts),
     }

@@ -44,6 +44,28 @@ class TimeLedger:
     rows: tuple[tuple[str, str], ...]
 
 
+def advised(lab: Lab, purpose: str, key: Key) -> Learned:
+    """What ``lab`` advises for ``purpose`` ("coding", "chat"), as it is kept for ``key``. Raises BadInput where nothing
+    was measured for that."""
+    advice = next(one for one in advise(lab) if one.purpose == purpose)
+    if advice.ratio is None:
+        raise BadInput(
+            f"Nothing was measured for {purpose}, so there is no advice to use.", "Measure its texts."
+        )
+    low, high = advice.spread or (1.0, 1.0)
+    return Learned(
+        key=key,
+        kind=purpose,
+        method=advice.method,
+        ratio=advice.ratio or 1.0,
+        low=low,
+        high=high,
+        sure="high" if advice.sure else "low",
+        text=advice.text,
+        learned_at=time.time(),
+    )
+
+
 class LearnedPage:
     """``look`` finds this machine's parts, which may be slow; ``restart`` brings the engine up with or without
     speculation. All methods raise LauncherError."""
@@ -68,19 +90,7 @@ class LearnedPage:
                 "now.",
                 "Measure again.",
             )
-        advice = next(one for one in advise(lab) if one.purpose == purpose)
-        low, high = advice.spread or (1.0, 1.0)
-        entry = Learned(
-            key=self._key(parts),
-            kind=purpose,
-            method=advice.method,
-            ratio=advice.ratio or 1.0,
-            low=low,
-            high=high,
-            sure="high" if advice.sure else "low",
-            text=advice.text,
-            learned_at=time.time(),
-        )
+        entry = advised(lab, purpose, self._key(parts))
         learned.learn(self._paths, entry)
         rates = [run.rate for run in lab.runs if run.cell.method == PLAIN]
         if rates:

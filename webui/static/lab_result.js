@@ -41,7 +41,8 @@ function adviceNode(view, one, { kept, learned }) {
     el("p", { class: "l-method" }, one.plain ? "plain decoding" : one.name, !one.plain && one.ratio !== null && wordNode(wordOf(one.spread), `${one.ratio.toFixed(2)}x`)),
     el("p", { class: one.sure ? "l-sure" : "l-sure l-unsure" }, one.sure ? "Sure" : "Not sure", !one.plain && one.spread && ` · ratio ${span(one.spread)}`),
     el("p", {}, one.text),
-    kept && el("div", { class: "r-buttons" }, button, state),
+    // Without a figure nothing was measured for it: there is no advice to use.
+    kept && one.ratio !== null && el("div", { class: "r-buttons" }, button, state),
   );
   // Heard from the next moment on, when the node stands in the page.
   setTimeout(() => document.addEventListener("bonsai-learned", listener));
