@@ -303,15 +303,16 @@ def test_offline_without_the_archive(tmp_path: Path) -> None:
 
 
 def test_without_pip_it_says_how_to_get_the_source(tmp_path: Path) -> None:
-    # -S leaves out the folder with installed packages, pip among them.
+    # A module that is None in this list counts as not installed.
     code = (
+        "import sys; sys.modules['pip'] = None\n"
         "from pathlib import Path; from launcher.engine_build import LLAMA_CPP, fetch_source\n"
         "from launcher.errors import BuildFailed\n"
         "try: fetch_source(LLAMA_CPP, Path('.'), offline=False, progress=print)\n"
         "except BuildFailed as error: print(error)"
     )
     said = subprocess.run(
-        [sys.executable, "-S", "-c", code],
+        [sys.executable, "-c", code],
         cwd=tmp_path,
         env={"PYTHONPATH": str(FAKE.parents[2])},
         capture_output=True,
