@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from launcher.lab_stats import all_figures
 from launcher.lab_types import Advice, CellFigures, Lab
 from launcher.methods import PLAIN, Method
+from launcher.race_stats import student
 
 # Kinds of text that stand for a purpose, the first that were measured; and whether its temperature is low.
 CODING, CHAT = ("code",), ("chat", "prose")
@@ -93,7 +94,8 @@ def _advice(purpose: str, whom: str, candidates: Sequence[_Candidate], lab: Lab)
     if best.spread[0] <= 1:
         return _plain(purpose, whom, candidates, share)
     rivals = [other for other in candidates[1:] if other.spread[1] >= best.spread[0]]
-    sure = best.runs > 1 and all(rival.spread[1] <= best.ratio * (1 + WORTH) for rival in rivals)
+    lucky = _may_be_luck(best, len(candidates), lab.plan.confidence)
+    sure = best.runs > 1 and not lucky and all(it.spread[1] <= best.ratio * (1 + WORTH) for it in rivals)
     text = [
         f"For {whom} use {best.method.name}: it writes at {best.ratio:.2f} times the speed of plain decoding "
         f"({between(best.spread)} at {share} confidence)."
@@ -102,8 +104,18 @@ def _advice(purpose: str, whom: str, candidates: Sequence[_Candidate], lab: Lab)
         text.append(f"{best.acceptance:.0%} of what it drafts is accepted.")
     if rivals:
         text.append(f"{_names(rivals)} may be as fast: their intervals overlap with its own.")
-    text.append(_sure(sure, best))
+    text.append(_sure(sure, best, len(candidates) if lucky else 1))
     return Advice(purpose, best.method, best.ratio, best.spread, " ".join(text), sure)
+
+
+def _may_be_luck(best: _Candidate, compared: int, confidence: float) -> bool:
+    """Whether ``best``, picked because it came out ahead of so many, may be no faster than plain: of twenty that are not,
+    one has an interval of 95 % above 1. Bonferroni's interval is taken, that of 1 - (1 - confidence) / compared."""
+    if best.runs < 2:
+        return False  # nothing is sure by one answer anyway
+    freedom = best.runs - 1
+    wider = student(1 - (1 - confidence) / compared, freedom) / student(confidence, freedom)
+    return math.log(best.ratio) <= wider * math.log(best.ratio / best.spread[0])
 
 
 def _plain(purpose: str, whom: str, candidates: Sequence[_Candidate], share: str) -> Advice:
@@ -138,11 +150,14 @@ def _sure_of_plain(sure: bool, highest: _Candidate) -> str:
     )
 
 
-def _sure(sure: bool, best: _Candidate) -> str:
+def _sure(sure: bool, best: _Candidate, compared: int) -> str:
+    """``compared``: of how many it may have come out ahead by chance; 1: of none."""
     if sure:
         return "That is sure."
     if best.runs < 2:
         return "That rests on one answer each, so it is a first look; a longer lab would make it sure."
+    if compared > 1:
+        return f"Of {compared} that were compared, one may come out ahead by chance; a longer lab would tell."
     return "That it is faster than plain is sure, which of them is fastest is not; a longer lab would tell."
 
 

@@ -68,6 +68,17 @@ def test_one_answer_each_is_a_first_look() -> None:
     assert "first look" in found.text
 
 
+def test_who_comes_out_ahead_of_many_by_little_may_do_so_by_chance() -> None:
+    little = [105.0, 106.5, 103.5]
+    alone = coding({D4: little})
+    assert (alone.method, alone.sure) == (D4, True)
+    of_many = coding(
+        {Method("draft-dspark", length): [100.0, 101.0, 99.0] for length in range(5, 15)} | {D4: little}
+    )
+    assert (of_many.method, of_many.sure) == (D4, False)
+    assert "Of 11 that were compared, one may come out ahead by chance" in of_many.text
+
+
 def test_chat_goes_by_its_own_texts_at_the_high_temperature() -> None:
     made = advice({D4: [180.0, 181.0, 180.0]}, {D4: [70.0, 71.0, 70.0], TABLE: [99.0, 100.0, 99.0]})
     code, chat = advise(made)
