@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from launcher.client.events import Timings
@@ -168,7 +169,15 @@ class Lab:
 
     def of(self, cell: Cell) -> tuple[CellRun, ...]:
         """The runs of one cell."""
-        return tuple(run for run in self.runs if run.cell == cell)
+        return self._by_cell.get(cell, ())
+
+    @cached_property
+    def _by_cell(self) -> Mapping[Cell, tuple[CellRun, ...]]:
+        """A large lab asks for each of its cells at every answer."""
+        found: dict[Cell, list[CellRun]] = {}
+        for run in self.runs:
+            found.setdefault(run.cell, []).append(run)
+        return {cell: tuple(runs) for cell, runs in found.items()}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,7 @@ from launcher.lab_stats import (
 )
 from launcher.lab_types import Cell, Costs, Lab, Refused
 from launcher.methods import PLAIN, Method
+from launcher.race_prompts import KINDS
 from launcher.race_stats import spread
 from launcher.race_types import Step
 from tests.launcher.lab_samples import costly, lab, measured, run
@@ -219,3 +221,13 @@ def test_each_going_on_adds_the_same_time() -> None:
     assert (second.budget_s, third.budget_s) == (121.0, 182.0)
     assert with_budget(third, 0.5, 200.0).budget_s == 230.0
     assert with_budget(replace(plan, budget_s=None), None, 10.0).budget_s is None
+
+
+def test_what_comes_next_in_a_large_lab_is_known_at_once() -> None:
+    methods = [PLAIN, *(Method("draft-dspark", length) for length in range(1, 13))]
+    cells = [Cell(kind, method, at) for kind in KINDS for method in methods for at in (0.0, 1.0)]
+    runs = [run(cell, block, 100.0 + block) for block in range(1, 12) for cell in cells]
+    large = lab(cells, runs, least=3, most=12)
+    begun = time.perf_counter()
+    assert len(wanted(large)) == 0  # every interval is narrow
+    assert time.perf_counter() - begun < 1.5  # it holds up the page
