@@ -16,6 +16,7 @@ from launcher.settings import Settings
 
 # Looked up first, so that the drafter works only where nothing in the text repeats.
 MIXED_IN = "ngram-mod"
+NGRAMS = ("ngram-cache", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-simple")
 DRAFTING = (DSPARK, "draft-simple", "draft-mtp", "draft-eagle3")
 # The two that draft at once from a first repetition, in the order of what they cost.
 QUICK_NGRAMS = ("ngram-mod", "ngram-simple")
@@ -30,7 +31,9 @@ def matrix(resolved: Resolved, machine: Machine) -> tuple[Offer, ...]:
     the other places for the drafter, each at the drafter's usual length.
     """
     on_processor = backend_of(resolved.engine, machine) == "cpu"
-    offers = list(offered(resolved))
+    offers, types = list(offered(resolved)), resolved.engine.spec_types
+    none = f"This llama-server ({resolved.engine.version}) does not offer it."
+    offers += [Offer(Method(name), none) for name in NGRAMS if name not in types]
     for method in _variants(resolved):
         why = why_not(resolved, method)
         if why is None and method.draft_on is not None and on_processor:
@@ -40,12 +43,10 @@ def matrix(resolved: Resolved, machine: Machine) -> tuple[Offer, ...]:
 
 
 def _variants(resolved: Resolved) -> Iterator[Method]:
-    for spec_type in DRAFTING:
-        if spec_type not in resolved.engine.spec_types:
-            continue
-        usual = Method(spec_type, usual_length(resolved, spec_type))
-        if why_not(resolved, usual):
-            continue
+    """Of every drafter that can be had; where there is none, of the first, to say why not."""
+    every = [Method(spec_type, usual_length(resolved, spec_type)) for spec_type in DRAFTING]
+    for usual in [method for method in every if why_not(resolved, method) is None] or every[:1]:
+        spec_type = usual.spec_type
         yield replace(usual, spec_type=f"{MIXED_IN},{spec_type}")
         yield replace(usual, p_min=P_MIN)
         for place in DRAFT_ON:

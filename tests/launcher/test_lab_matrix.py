@@ -76,6 +76,15 @@ def test_the_frozen_build_takes_whole_blocks_and_one_type() -> None:
     assert "several types" in reasons(given)["ngram-mod + dspark 4"]
 
 
+def test_what_neither_engine_nor_files_have_is_named_with_the_reason() -> None:
+    bare = replace(ON_GPU, spec_types=frozenset({"none", "draft-dspark", "ngram-mod"}))
+    why = reasons(resolved(engine=bare, drafter=None))
+    for name in TABLES - {"ngram-mod"}:
+        assert "does not offer it" in why[name]
+    for name in ("dspark 3, p-min 0.5", "dspark 3, draft on CPU", "ngram-mod + dspark 3"):
+        assert "needs a drafter" in why[name]
+
+
 def test_an_engine_without_the_flags_says_so() -> None:
     bare = replace(ON_GPU, flags=ENGINE.flags)
     why = reasons(resolved(engine=bare))
