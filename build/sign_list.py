@@ -15,9 +15,8 @@ from pathlib import Path
 
 MACHO = {0xFEEDFACE, 0xFEEDFACF, 0xCEFAEDFE, 0xCFFAEDFE}
 UNIVERSAL = {0xCAFEBABE, 0xCAFEBABF}
-MOST_ARCHITECTURES = (
-    40  # Java's classes begin with 0xCAFEBABE as well; their next number is their version, 45 or more
-)
+# Java's classes begin with 0xCAFEBABE as well; their next number is their version, 45 or more.
+MOST_ARCHITECTURES = 40
 
 
 def kind(path: Path) -> str | None:

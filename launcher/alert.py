@@ -66,9 +66,8 @@ def show(error: LauncherError, logs: Path, log: Path | None) -> Path | None:
 
 
 def _write(text: str, logs: Path) -> Path | None:
-    plain = text.encode("ascii", "xmlcharrefreplace").decode(
-        "ascii"
-    )  # the same in whatever a system writes texts in
+    # The same in whatever a system writes texts in.
+    plain = text.encode("ascii", "xmlcharrefreplace").decode("ascii")
     places: tuple[Callable[[], Path], ...] = (
         lambda: make_folder(logs),
         lambda: Path(tempfile.mkdtemp(prefix="bonsai-")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import app_archive
 import pytest
+
+from tests.conftest import ROOT
 
 Pack = Callable[[Path, Path], Path]
 PACKS = [(app_archive.tar_gz, "app.tar.gz"), (app_archive.zipped, "app.zip")]
@@ -82,3 +85,16 @@ def test_sums_are_what_sha256sum_reads(tmp_path: Path) -> None:
     app_archive.write_sums(tmp_path, ["b c.zip", "a.zip"])
     command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.frozen
+@pytest.mark.system("linux")
+def test_what_is_packed_passes_the_trial_of_a_release(app_program: Path, tmp_path: Path) -> None:
+    """As the workflow does it, from the archive on."""
+    work, out = app_program.parents[2], tmp_path / "out"
+    pack = [sys.executable, str(ROOT / "build" / "build.py"), "--work", str(work), "--out", str(out)]
+    packed = subprocess.run([*pack, "--only", "archive"], capture_output=True, text=True, check=False)
+    assert packed.returncode == 0, packed.stderr
+    smoke = [sys.executable, str(ROOT / "build" / "smoke.py"), packed.stdout.strip()]
+    tried = subprocess.run(smoke, capture_output=True, text=True, timeout=300, check=False)
+    assert (tried.returncode, tried.stdout) == (0, "The app works.\n"), tried.stderr
