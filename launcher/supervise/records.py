@@ -142,7 +142,7 @@ def _read(path: Path) -> Record | None:
         record = _record(values)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         with contextlib.suppress(OSError):
             path.replace(path.with_suffix(".damaged"))
         return None
@@ -190,8 +190,16 @@ def _left_of(record: Record) -> Iterator[psutil.Process]:
         return
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if _has_alias(process.cmdline(), record.alias) or _is_noted(process, record):
+            if _is_left(process, record):
                 yield process
+
+
+def _is_left(process: psutil.Process, record: Record) -> bool:
+    try:
+        cmdline = process.cmdline()
+    except psutil.AccessDenied:
+        cmdline = []
+    return _has_alias(cmdline, record.alias) if cmdline else _is_noted(process, record)
 
 
 def _has_alias(cmdline: list[str], alias: str) -> bool:
@@ -202,11 +210,6 @@ def _is_noted(process: psutil.Process, record: Record) -> bool:
     """Where the command line cannot be read: number, start time and executable all as noted."""
     if record.process is None or process.pid != record.process[0]:
         return False
-    try:
-        if process.cmdline():
-            return False
-    except psutil.AccessDenied:
-        pass
     same_start = abs(process.create_time() - record.process[1]) <= SAME_START_S
     return same_start and bool(record.executable) and process.exe() == record.executable
 

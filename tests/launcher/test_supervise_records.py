@@ -117,6 +117,21 @@ def test_merely_naming_the_alias_is_no_proof(run: Path, start: Any, words: tuple
     assert not ended(child)
 
 
+def test_where_no_command_line_may_be_read_the_noted_process_is_known_by_the_rest(
+    run: Path, start: Any
+) -> None:
+    class Closed(psutil.Process):
+        def cmdline(self) -> list[str]:
+            raise psutil.AccessDenied(self.pid)
+
+    child = start("--alias", ALIAS)
+    record = records._read(note(run, child))
+    assert record is not None
+    assert records._is_left(Closed(child.pid), record)
+    assert not records._is_left(Closed(child.pid), replace(record, process=(child.pid, 1.0)))
+    assert not records._is_left(Closed(os.getpid()), record)
+
+
 def test_a_launcher_that_lives_keeps_its_engines(run: Path, start: Any) -> None:
     launcher, child = start(), start("--alias", ALIAS)
     path = note(run, child, launcher=identity(launcher), log="/some/log")
@@ -153,6 +168,7 @@ def test_what_was_noted_before_the_machine_started_anew_is_only_deleted(run: Pat
         "null",
         '{"version": 1}',
         '{"version": 1, "alias": 7, "launcher": 3}',
+        '{"version": 1, "alias": "x", "launcher": [Infinity, 1]}',
         "[" * 100_000,
         "\x00\xff",
     ],
