@@ -343,6 +343,8 @@ class Lifecycle:
     def _bring_up(self) -> None:
         """On the owner's thread: plan the chat's engine, stop what else runs, start."""
         with self._changed:
+            if self._line.holder:  # lent for measuring since somebody looked; the wish stays
+                return
             if self._wish == "new":
                 self._climb, self._setbacks = Climb(self._speculative), Setbacks()
             self._wish = ""
@@ -353,8 +355,7 @@ class Lifecycle:
             # Even a plan that will be refused was asked for: the page's switch can then take it back.
             asked = {} if speculative is None else {"speculative": speculative}
             clean = {"error": "", "remedy": "", "cause": "", "steps": self._climb.steps, **NO_REMARKS}
-            looking = "Looking for engine and model …"
-            self._publish(phase="preparing", message=looking, **clean, **asked)
+            self._publish(phase="preparing", message="Looking for engine and model …", **clean, **asked)
         try:
             server = self._climber.run(self._climb, self._break_off.is_set)
         except Exception as error:  # without this thread nothing would ever start again
