@@ -85,7 +85,8 @@ class Verified:
     def _note(self, path: Path, mark: list[int], digest: str, *, ours: bool = False) -> None:
         with _WRITING:
             # What is gone is forgotten.
-            notes = {key: note for key, note in self._notes().items() if Path(key).exists()}
+            # Path's own exists raises for a name that may not be looked at.
+            notes = {key: note for key, note in self._notes().items() if os.path.exists(key)}  # noqa: PTH110
             notes[_key(path)] = {"mark": mark, "sha256": digest} | ({"ours": True} if ours else {})
             with suppress(OSError):
                 store_files.write(self._path, json.dumps(notes, indent=1).encode())

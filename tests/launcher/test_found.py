@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,14 @@ def test_a_cache_without_links(tmp_path: Path, hub: Hub) -> None:
     assert find(PINNED, Folders(), hub, Verified(tmp_path)) == path
     lay(path, OTHER)
     assert find(PINNED, Folders(), hub, Verified(tmp_path)) is None
+
+
+def test_a_note_about_a_path_that_cannot_be_looked_at_costs_nothing(tmp_path: Path) -> None:
+    path = lay(tmp_path / "x.gguf")
+    (tmp_path / "verified.json").write_text(json.dumps({f"/{'x' * 300}": {"mark": [], "sha256": ""}}))
+    verified = Verified(tmp_path)
+    assert verified.check(path, PINNED.sha256 or "")
+    assert verified.known(path) == PINNED.sha256
 
 
 @pytest.mark.case("C-03")
