@@ -13,7 +13,7 @@ from launcher import catalog, console, embedded, engine_build, engine_store
 from launcher.catalog import Model
 from launcher.choose_model import find_models
 from launcher.engines import local_engine
-from launcher.errors import BadInput, FolderError, LauncherError
+from launcher.errors import BadInput, FolderError, LauncherError, SettingsError
 from launcher.fetch_lock import only_one
 from launcher.hardware.model import Machine
 from launcher.paths import Paths
@@ -138,7 +138,11 @@ def _named(settings: Settings, name: str) -> Model:
         if family not in FAMILIES:
             raise BadInput(f"There is no family {family}.", f"There are {', '.join(FAMILIES)}.")
         asked = replace(asked, family=Value(family, "NAME"))
-    return find_models(asked, catalog.load())[0]
+    try:
+        return find_models(asked, catalog.load())[0]
+    except SettingsError as error:
+        near = error.remedy if error.remedy.startswith("Did you mean") else ""
+        raise BadInput(f"No model is called {name!r}.", near or "`bonsai models` shows the names.") from error
 
 
 def _ours(place: Path) -> list[Path]:

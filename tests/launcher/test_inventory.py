@@ -10,7 +10,7 @@ import pytest
 
 from launcher import catalog, inventory
 from launcher.engine_install import install
-from launcher.errors import BadInput, LauncherError, SettingsError
+from launcher.errors import BadInput, LauncherError
 from launcher.fetch_lock import only_one
 from launcher.paths import locate, make_folder
 from launcher.practice import ensure_pair
@@ -146,9 +146,10 @@ def test_names_that_mean_it(here: Home, name: str) -> None:
     [
         ("auto", BadInput, "no model's name"),
         ("AUTO", BadInput, "no model's name"),
-        ("", SettingsError, "no known model"),
-        ("28B", SettingsError, "no known model"),
-        ("bonsai/28B", SettingsError, "no known model"),
+        ("", BadInput, "No model is called ''"),
+        ("28B", BadInput, "No model is called '28B'"),
+        ("nonsense", BadInput, "No model is called 'nonsense'"),
+        ("bonsai/28B", BadInput, "No model is called 'bonsai/28B'"),
         ("8B", BadInput, "nothing of 8B here that was fetched"),
         ("practice", BadInput, "nothing of practice here"),
         ("mine/27B", BadInput, "There is no family mine"),
@@ -165,6 +166,7 @@ def test_names_that_mean_nothing_delete_nothing(
     with pytest.raises(error, match=words) as caught:
         here.removable(name)
     assert caught.value.remedy
+    assert "BONSAI_MODEL" not in str(caught.value)
     assert all(path.exists() for path in files)
 
 
