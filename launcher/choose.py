@@ -183,6 +183,8 @@ def _finish(tried: _Tried, catalog: Catalog, passed: Sequence[LeftOut]) -> Choic
         why = "the largest that fits, though not with the context asked for"
     elif passed:
         why = f"the largest of the family {model.family} that fits"
+    elif tried.settings.family.asked:
+        why = f"the largest of the family {model.family}, which {tried.settings.family.source} asks for; it fits"
     else:
         why = "what the launcher is made for; it fits"
     return Choice(

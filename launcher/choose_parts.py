@@ -78,13 +78,6 @@ def pinned(settings: Settings, line: str | None) -> Pin | None:
     return Pin(engine.value, there, f"{engine.source} asks for {engine.value}", f"leave {engine.source} out")
 
 
-def loads(line: Line, drafter: Drafter) -> bool:
-    """Whether the line's llama-server loads the drafter and can draft its way."""
-    architecture = drafter.facts.architecture
-    whole = drafter.method == "draft-simple" and "model" in line.drafters
-    return drafter.method in line.spec_types and (architecture in line.drafters or whole)
-
-
 def spare_gpu(settings: Settings) -> bool:
     """Whether nothing is to be kept on the GPU."""
     return settings.ngl.value == 0
@@ -148,7 +141,7 @@ class Case:
             drafter_first = weights.format not in SHARED_FORMATS or self.settings.speculative.value
 
             def order(pair: Pair, drafter_first: bool = drafter_first) -> tuple[bool, bool, bool]:
-                alone = not any(loads(pair.line, it) for it in self.model.drafters)
+                alone = not any(pair.line.drafts_with(it) for it in self.model.drafters)
                 return drafter_first and alone, not pair.builds.has_gpu_backend, alone
 
             out += sorted((it for it in pairs if it.builds.picked), key=order)
@@ -196,7 +189,7 @@ class Case:
         first = chosen.builds.picked[0].why
         if self.pin is not None:
             return f"{self.pin.said}; {first}"
-        drafters = [it for it in self.model.drafters if loads(chosen.line, it)]
+        drafters = [it for it in self.model.drafters if chosen.line.drafts_with(it)]
         also = f" and loads {drafters[0].file.name} as it is published" if drafters else ""
         return f"{chosen.line.name} reads {chosen.weights.file.name}{also}; {first}"
 
@@ -215,7 +208,7 @@ def _drafter(settings: Settings, model: Model, line: Line) -> tuple[Drafter | No
         why = f"given by {settings.drafter.source}"
         return None, why, f"{settings.drafter.value}, {why}"
     for drafter in model.drafters:
-        if loads(line, drafter):
+        if line.drafts_with(drafter):
             why = f"made for {model.label}, and {line.name} loads it ({drafter.method})"
             return drafter, why, f"{drafter.file.name}: {why}"
     if not model.drafters:
@@ -239,7 +232,7 @@ def _not_loaded(line: Line, drafter: Drafter) -> str:
 
 def _with_drafter(pairs: list[Pair], model: Model, line: Line) -> str:
     for pair in pairs:
-        drafter = next((it for it in model.drafters if loads(pair.line, it)), None)
+        drafter = next((it for it in model.drafters if pair.line.drafts_with(it)), None)
         if drafter is not None and pair.line.name != line.name:
             return (
                 f"BONSAI_ENGINE={pair.line.name} with {pair.weights.file.name} can use the drafter "
@@ -252,7 +245,9 @@ def _with_gpu(case: Case, pairs: list[Pair], chosen: Pair) -> str:
     wanted, _ = wanted_backend(case.machine, spare_gpu=spare_gpu(case.settings))
     for pair in pairs:
         if pair.builds.has_gpu_backend and pair.line.name != chosen.line.name:
-            lost = any(loads(chosen.line, it) and not loads(pair.line, it) for it in case.model.drafters)
+            lost = any(
+                chosen.line.drafts_with(it) and not pair.line.drafts_with(it) for it in case.model.drafters
+            )
             return (
                 f"BONSAI_ENGINE={pair.line.name} computes with {BACKENDS[wanted]} here, with "
                 f"{pair.weights.file.name}{' and without the drafter' if lost else ''}."
@@ -306,7 +301,7 @@ def _line_why_not(case: Case, chosen: Pair, line: Line) -> str:
 
 def _worse(case: Case, chosen: Pair, pair: Pair) -> str:
     """Why ``pair``, which would run, stands after ``chosen``."""
-    lost = [it for it in case.model.drafters if loads(chosen.line, it) and not loads(pair.line, it)]
+    lost = [it for it in case.model.drafters if chosen.line.drafts_with(it) and not pair.line.drafts_with(it)]
     if lost:
         return f"it reads {pair.weights.file.name}, but does not load the drafter {lost[0].file.name}"
     if chosen.builds.has_gpu_backend and not pair.builds.has_gpu_backend:

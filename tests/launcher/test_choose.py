@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from launcher.catalog import Catalog
 from launcher.choose import choose, choose_line
-from launcher.choose_parts import loads
 from launcher.errors import PlanRefused
 from launcher.settings import Value
 from tests.launcher.choosing import BIG, CATALOG, DSPARK, chosen, left, settings, short
@@ -387,7 +386,7 @@ def test_what_always_holds(
         assert choice.drafter_why
         assert not choice.drafter_why.endswith(".")
     else:
-        assert loads(choice.line, choice.drafter)
+        assert choice.line.drafts_with(choice.drafter)
     assert [part for part, why in choice.why if why] == ["model", "engine", "weights", "drafter"]
     assert all(it.why and it.part in ("engine", "weights", "drafter", "model") for it in choice.left_out)
     assert choice == choose(wanted, machine, known)

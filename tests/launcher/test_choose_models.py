@@ -20,6 +20,12 @@ def test_auto_is_the_27b() -> None:
     assert not any("left out" in it for it in choice.notices)
 
 
+def test_another_family_is_taken_because_it_was_asked_for() -> None:
+    assert "what the launcher is made for" in dict(chosen().why)["model"]
+    said = dict(chosen(family="bonsai2").why)["model"]
+    assert "the largest of the family bonsai2, which BONSAI_FAMILY asks for; it fits." in said
+
+
 def test_auto_takes_the_next_smaller_size_and_says_each() -> None:
     choice = chosen(with_ram(load("no-gpu"), 5.5))
     assert choice.model.name in ("8B", "4B")
