@@ -47,7 +47,8 @@ def install(
     wait: Callable[[], None] = lambda: None,
 ) -> Path:
     """Unpack ``archives`` in order, prove that the engine runs, then give the folder of ``build`` its name; ``tell`` hears
-    "unpacking" and "proving". One process at a time: ``wait`` is called while another installs the same, and may raise.
+    "unpacking" and "proving". One process at a time. ``wait`` is called again and again, while another installs the same
+    and while this one unpacks; what it raises ends that.
 
     An engine that does not run leaves nothing behind and raises NotAnEngine; older releases of the same line and
     backend go only after this one has proved itself. ``instead_of``: the builds that were tried before and do not run
@@ -62,7 +63,7 @@ def install(
     with only_one(final.with_name(f"{final.name}.lock"), busy):
         sweep(engines)
         if installed(engines, line, build) is None:
-            _install(final, line, build, archives, tell, dict(instead_of or {}))
+            _install(final, line, build, archives, tell, wait, dict(instead_of or {}))
     for other in all_installed(engines):
         if (other.line, other.backend) == (line.name, build.backend) and other.tag != line.tag:
             with contextlib.suppress(OSError):  # in use on a system that keeps it then: it goes the next time
@@ -76,6 +77,7 @@ def _install(
     build: Build,
     archives: Sequence[Path],
     tell: Callable[[str], None],
+    wait: Callable[[], None],
     instead_of: dict[str, str],
 ) -> None:
     fresh = final.with_name(f"{final.name}{NEW}")
@@ -84,7 +86,7 @@ def _install(
             shutil.rmtree(fresh, ignore_errors=True)
             tell("unpacking")
             for archive in archives:
-                unpack(archive, fresh)
+                unpack(archive, fresh, lambda written: wait())  # noqa: ARG005
             clear_quarantine(fresh)
             tell("proving")
             version = _proved(fresh, line, build)

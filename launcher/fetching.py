@@ -51,6 +51,7 @@ class FetchJob:
         self._thread: threading.Thread | None = None
         self._published = 0.0
         self._sticky: dict[str, str] = {}  # notes that stay, by part
+        self._files_room: dict[Path, int | None] = {}  # what the models' files take, by place
 
     # --- for the page and the terminal ---
 
@@ -136,6 +137,8 @@ class FetchJob:
             )
         network = Network(self._env)
         absent = [(part, file) for part, file, place in wants.files if place is None]
+        if absent:  # a folder that cannot be is told before anybody is asked
+            make_folder(self._paths.models)
         remotes = {}
         for part, file in absent:
             self._check()
@@ -143,7 +146,8 @@ class FetchJob:
             remotes[part] = shelf.hub.remote(file)
             self._sticky[part] = " ".join(it for it in shelf.hub.notices if it not in before)
             self._change(part, total=remotes[part].total, note=self._sticky[part])
-        check_space({shelf.place(file): remotes[part].total for part, file in absent})
+        self._files_room = {shelf.place(file): remotes[part].total for part, file in absent}
+        check_space(self._files_room)
         self._check()
         self._tell(phase="paused" if self._control.paused else "running")
         if wants.line is not None and wants.here is None:
@@ -236,9 +240,10 @@ class FetchJob:
         archives = self._archives(line, build)
         sizes = [remote.total for remote in remotes]
         self._change("engine", total=total(sizes))
-        unpacked = self._paths.engines / engine_store.folder_name(line, build)
         room = {archive: size for archive, size in zip(archives, sizes, strict=True) if not archive.exists()}
-        check_space(room | {unpacked: UNPACKED * sum(size or 0 for size in sizes)})
+        unpacked = self._paths.engines / engine_store.folder_name(line, build)
+        # Together with the files that come after it: better no engine than one and no room for its model.
+        check_space(self._files_room | room | {unpacked: UNPACKED * sum(size or 0 for size in sizes)})
         before = 0
         for remote, archive in zip(remotes, archives, strict=True):
             self._bring("engine", remote, archive, network, before)

@@ -91,6 +91,17 @@ def test_it_is_unpacked_and_proved_before_it_has_its_name(store: Store) -> None:
     assert row.used_bytes > 100_000
 
 
+def test_it_can_be_ended_while_it_unpacks(store: Store) -> None:
+    def leave() -> None:
+        raise Cancelled("Fetching was cancelled.")
+
+    steps: list[str] = []
+    with pytest.raises(Cancelled):
+        store.install(tell=steps.append, wait=leave)
+    assert steps == ["unpacking"]
+    assert store.names() == []
+
+
 def test_builds_and_lines_lie_side_by_side(store: Store) -> None:
     mainline = catalog.load().line("mainline")
     other = next(

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from launcher.errors import Cancelled, DigestMismatch, HubProblem, NetworkProblem, NoSpace, NotAnEngine
+from launcher.disk import existing
+from launcher.errors import (
+    Cancelled,
+    DigestMismatch,
+    FolderError,
+    HubProblem,
+    NetworkProblem,
+    NoSpace,
+    NotAnEngine,
+)
 from launcher.fetch_types import FetchState
 from tests.conftest import wait_until
 from tests.fakes.file_server import Fault
@@ -120,6 +131,25 @@ def test_room_is_looked_for_before_anything_comes(net: World) -> None:
     assert str(net.paths.models) in caught.value.what
     assert net.sent() == 0
     assert net.releases.requests == []
+
+
+def test_engine_and_files_must_fit_together(net: World) -> None:
+    free = shutil.disk_usage(existing(net.paths.data)).free
+    file, choice = net.files.choice.weights.file, net.files.choice
+    net.hub.trouble(file.repo, file.name, Fault(headers={"X-Linked-Size": str(round(free * 0.7))}))
+    asset = choice.builds[0].assets[0].name  # takes room packed and unpacked
+    net.releases.change[(choice.line.repo, choice.line.tag, asset)] = {"size": round(free * 0.1)}
+    with pytest.raises(NoSpace, match="are needed"):
+        net.job().run()
+    assert net.sent() == 0
+
+
+def test_a_place_for_models_that_is_no_folder_is_said_before_anybody_is_asked(net: World) -> None:
+    net.paths.models.parent.mkdir(parents=True, exist_ok=True)
+    net.paths.models.write_text("a file")
+    with pytest.raises(FolderError, match=re.escape(str(net.paths.models))):
+        net.job().run()
+    assert (net.hub.requests, net.releases.requests) == ([], [])
 
 
 def test_a_file_that_the_hub_does_not_have(net: World) -> None:
