@@ -91,6 +91,8 @@ def print_plan(plan: LaunchPlan, machine: Machine) -> None:
         console.say(f"  {_short(reason.part):<{width}}  {reason.why}")
     if plan.fit:
         console.say(f"Memory: {plan.fit.says}")
+    if not plan.resolved.on_disk:
+        console.warn(f"`bonsai fetch` has to bring this first: {', '.join(plan.resolved.to_fetch)}.")
     for gpu in machine.gpus:
         console.say(f"GPU: {gpu.describe()}")
     for remark in machine.remarks():

@@ -81,6 +81,9 @@ def test_it_brings_a_whole_trio_that_a_plan_then_uses(bonsai: Bonsai, net: Net) 
     before = json.loads(bonsai("plan", "--json", env=net.env).stdout)
     assert before["on_disk"] is False
     assert before["engine"]["probed"] is False
+    on_paper = bonsai("plan", env=net.env).stderr
+    assert "`bonsai fetch` has to bring this first: " in on_paper
+    assert all(name in on_paper for name in before["to_fetch"])
 
     done = bonsai("fetch", env=net.env)
     assert done.returncode == 0, done.stderr
@@ -94,6 +97,7 @@ def test_it_brings_a_whole_trio_that_a_plan_then_uses(bonsai: Bonsai, net: Net) 
     assert after["on_disk"] is True
     assert after["engine"]["probed"] is True
     assert after["argv"][0] == str(engine)
+    assert "bonsai fetch" not in bonsai("plan", env=net.env).stderr
     # Before and after lead to the same start, but for what only the binary can tell.
     assert before["argv"][before["argv"].index("-m") + 1] == after["argv"][after["argv"].index("-m") + 1]
 
