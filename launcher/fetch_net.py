@@ -16,10 +16,6 @@ from launcher.errors import NetworkProblem
 LOCAL = {"localhost", "127.0.0.1", "::1"}
 ANY_IPV4 = "0.0.0.0"  # noqa: S104 - where a connection of ours begins; nothing listens
 PORTS = {"http": 80, "https": 443}
-CERTIFICATE_HELP = (
-    "If a company's proxy or scanner stands between this machine and the network, put its certificate into a "
-    "file and name that file with SSL_CERT_FILE. Also check this machine's date and time."
-)
 
 
 def transport(url: httpx.URL, env: Mapping[str, str], *, ipv4: bool = False) -> httpx.HTTPTransport:

@@ -15,7 +15,7 @@ import httpx
 
 from launcher.errors import FetchProblem, NetworkProblem
 from launcher.fetch_answer import KEPT, Again
-from launcher.fetch_net import CERTIFICATE_HELP
+from launcher.net_problem import CERTIFICATE_HELP
 
 T = TypeVar("T")
 

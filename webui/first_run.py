@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
@@ -99,7 +100,8 @@ class FetchNews:
             on_the_way, self._waiting = self._waiting is not None, state
         # Only the first of many wakes the loop up.
         if not on_the_way and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._arrange)
+            with contextlib.suppress(RuntimeError):  # it was closed this very moment
+                self._loop.call_soon_threadsafe(self._arrange)
 
     def _arrange(self) -> None:
         self._loop.call_at(max(self._told_at + NEWS_S, self._loop.time()), self._send)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from launcher.supervise.cause import Cause
 
-_OTHER_BUILD = "Choose another build with BONSAI_ENGINE=mainline or BONSAI_ENGINE=embedded"
-
 LIBRARIES = (
     Cause(
         "blocked",
@@ -59,7 +57,7 @@ LIBRARIES = (
         "missing-library",
         "The engine needs the CUDA library {library}, which is not on this machine.",
         (
-            "Install the CUDA 12 runtime of your distribution, or choose BONSAI_ENGINE=mainline or "
+            "Install the package of your system that holds it (the CUDA runtime), or choose BONSAI_ENGINE=mainline or "
             "BONSAI_ENGINE=embedded, which run without it."
         ),
         lines=(r"error while loading shared libraries: (?P<library>lib(?:cu|nv|nccl)[^:]+): cannot open",),

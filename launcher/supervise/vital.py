@@ -79,21 +79,3 @@ def usage(pid: int) -> tuple[tuple[int, int], int]:
                     io = it.io_counters()
                     read += io.read_bytes + getattr(io, "read_chars", 0)
     return (resident, read), int(cpu / CPU_STEP_S)
-
-
-def wait_for_memory(
-    wanted: int,
-    read_free: Callable[[], int | None],
-    timeout_s: float,
-    *,
-    sleep: Callable[[float], None],
-    step_s: float = 0.2,
-) -> bool:
-    """Wait until ``read_free()`` tells at least ``wanted`` free bytes: a driver may give back an ended engine's memory
-    a moment later. False after ``timeout_s`` seconds; True at once where nobody knows (None)."""
-    for _ in range(max(1, round(timeout_s / step_s))):
-        free = read_free()
-        if free is None or free >= wanted:
-            return True
-        sleep(step_s)
-    return False

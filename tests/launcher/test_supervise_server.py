@@ -18,7 +18,7 @@ import pytest
 from launcher.errors import EngineDied, PortTaken
 from launcher.supervise import child as children
 from launcher.supervise.server import Server, State
-from launcher.supervise.vital import Patience, Vital, wait_for_memory
+from launcher.supervise.vital import Patience, Vital
 from tests.conftest import Bonsai, clean_environment, free_port, wait_until
 from tests.fakes import rogue_server
 from tests.plans import plan_for
@@ -194,16 +194,6 @@ def test_the_next_engine_starts_when_the_last_has_closed(make: Make, tmp_path: P
     begin(first)
     first.stop()
     begin(make(lock=str(lock)))
-
-
-@pytest.mark.case("D-14")
-def test_memory_that_comes_back_later_is_waited_for() -> None:
-    free = iter([1, 2, 9])
-    waited: list[float] = []
-    assert wait_for_memory(8, lambda: next(free), 5, sleep=waited.append)
-    assert len(waited) == 2
-    assert not wait_for_memory(8, lambda: 1, 1, sleep=waited.append)
-    assert wait_for_memory(8, lambda: None, 1, sleep=waited.append)
 
 
 def test_ending_everything_at_once_waits_for_nobody(make: Make) -> None:
