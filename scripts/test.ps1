@@ -15,7 +15,7 @@ try {
     if ($LASTEXITCODE -ne 0) { $failed += 'ruff format' }
     & (Join-Path $tools 'mypy.exe')
     if ($LASTEXITCODE -ne 0) { $failed += 'mypy' }
-    & (Join-Path $tools 'python.exe') -m pytest @args
+    & (Join-Path $tools 'python.exe') -m pytest -n 2 --dist loadfile @args
     if ($LASTEXITCODE -ne 0) { $failed += 'pytest' }
 }
 finally {

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from launcher import __version__
+from launcher.fetch_lock import only_one
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("build", "launcher", "webui")
@@ -57,6 +59,12 @@ def app(cache: Path) -> Path | str:
     """The app's program below ``cache``, built when it is not there or does not run; a sentence when it cannot be."""
     if reason := missing():
         return reason
+    cache.mkdir(parents=True, exist_ok=True)
+    with only_one(cache / "lock", lambda: time.sleep(0.5)):  # several runs of the tests may need it at once
+        return _app(cache)
+
+
+def _app(cache: Path) -> Path:
     work = cache / fingerprint()
     program = _program(work)
     if program is None or not _runs(program):
