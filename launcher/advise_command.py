@@ -137,11 +137,14 @@ async def _search(
         end = asyncio.get_running_loop().call_later(minutes * 60, stop.after_round)
     async with lifecycle.workshop("lab") as workshop:
         for purpose, (kind, spec) in specs.items():
-            if found and stop.between_rounds:
-                console.warn(f"It ended before anything was measured for {purpose}.")
-                continue
             console.say(f"For {WHOM[purpose]}: {kind}, temperature {spec.temperature:g}", "bold")
-            advice = await run_advisor(workshop, spec, _tell, stop)
+            try:
+                advice = await run_advisor(workshop, spec, _tell, stop)
+            except BadInput:
+                if not stop.between_rounds:
+                    raise
+                console.warn(f"It ended before anything was known for {purpose}.")
+                continue
             found.append(Found(purpose, kind, spec.temperature, advice))
     if end is not None:
         end.cancel()

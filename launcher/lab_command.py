@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from launcher import console
 from launcher.advise_command import take
 from launcher.ask import make_lifecycle
-from launcher.errors import AnswerProblem
+from launcher.errors import AnswerProblem, LauncherError
 from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect
 from launcher.in_use import key_here
@@ -32,7 +33,8 @@ from launcher.lab_types import (
     LabSpec,
     LabStarted,
 )
-from launcher.learned_page import advised
+from launcher.learned_page import advised, know_plain
+from launcher.ledger import Ledger
 from launcher.lifecycle import Lifecycle
 from launcher.measure import Stop
 from launcher.paths import Paths
@@ -80,12 +82,15 @@ def run_lab_command(
     finally:
         lifecycle.close()
     _print(lab, form)
+    key = key_here(paths, parts.machine, parts.resolved)
+    with suppress(LauncherError):  # a ledger that cannot be written takes nothing from the lab
+        know_plain(Ledger(paths.data), key, lab)
     if lab.ended in ("stopped", "budget"):
         console.say(f"Go on with it by `bonsai lab --resume` ({lab.id}).", "dim")
     if lab.ended == "failed":
         raise AnswerProblem(f"The lab ended early. {lab.problem}", lab.remedy)
     if use is not None:
-        take(parts, paths, advised(lab, use, key_here(paths, parts.machine, parts.resolved)))
+        take(parts, paths, advised(lab, use, key))
 
 
 async def _measure(lifecycle: Lifecycle, spec: LabSpec, stop: Stop, store: LabStore, lab: Lab) -> Lab:

@@ -66,6 +66,13 @@ def advised(lab: Lab, purpose: str, key: Key) -> Learned:
     )
 
 
+def know_plain(ledger: Ledger, key: Key, lab: Lab) -> None:
+    """Tell ``ledger`` how fast plain decoding was in ``lab``, if it was measured. Raises StoreError, FolderError."""
+    rates = [run.rate for run in lab.runs if run.cell.method == PLAIN]
+    if rates:
+        ledger.know_plain(key.text, statistics.median(rates), "a lab")
+
+
 class LearnedPage:
     """``look`` finds this machine's parts, which may be slow; ``restart`` brings the engine up with or without
     speculation. All methods raise LauncherError."""
@@ -92,9 +99,7 @@ class LearnedPage:
             )
         entry = advised(lab, purpose, self._key(parts))
         learned.learn(self._paths, entry)
-        rates = [run.rate for run in lab.runs if run.cell.method == PLAIN]
-        if rates:
-            self._ledger.know_plain(entry.key.text, statistics.median(rates), "a lab")
+        know_plain(self._ledger, entry.key, lab)
         self._bring_up(parts)
 
     def undo(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from launcher.advise_command import wanted_for
 from launcher.errors import BadInput
 from launcher.lab_setup import LabOptions
-from tests.conftest import Bonsai
+from launcher.ledger import Book
+from launcher.store_shared import SharedFile
+from tests.conftest import Bonsai, wait_until
 from tests.fakes import paced_engine
 
 METHODS = ("--methods", "none,dspark:2,dspark:4")
@@ -70,11 +73,28 @@ def test_a_labs_advice_is_used_too_and_a_setting_comes_first(bonsai: Bonsai, eng
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["advice"]["coding"]["method"] == "draft-dspark"
     assert "BONSAI_SPECULATIVE says whether to speculate, and comes first" in done.stderr
+    speeds = SharedFile(bonsai.home / "ledger.json", Book, "the ledger", "bonsai-ledger").read().speeds
+    [speed] = speeds
+    assert speed.source == "a lab"
+    assert speed.tokens_per_second == pytest.approx(400, rel=0.3)
     assert spec_type(planned(bonsai, asked)) == "none"
     assert spec_type(planned(bonsai, engine)) == "draft-dspark"
     other = bonsai("lab", "--resume", "--json", "--use", "chat", env=engine, timeout=100)
     assert other.returncode == 2
     assert "Nothing was measured for chat" in other.stderr
+
+
+@pytest.mark.system("posix")
+def test_ctrl_c_before_anything_is_known_says_so(bonsai: Bonsai, home: Path) -> None:
+    program = paced_engine.install(home / "bin", rate=5, tokens=400)
+    child = bonsai.popen("lab", "--advise", "--json", *METHODS, env={"BONSAI_LLAMA_SERVER": str(program)})
+    wait_until(lambda: "plain, 128 tokens" in bonsai.output(), 30, "the first question")
+    child.send_signal(signal.SIGINT)
+    wait_until(lambda: "Finishing this answer" in bonsai.output(), 10, "the word that it ends")
+    child.send_signal(signal.SIGINT)
+    assert child.wait(30) == 0
+    assert "before anything was known for coding" in bonsai.output()
+    assert json.loads(bonsai.output("stdout"))["advice"] == {}
 
 
 @pytest.mark.parametrize(
