@@ -19,7 +19,9 @@ from launcher import store_files
 NAME = "verified.json"
 _WRITING = (
     threading.Lock()
-)  # of all that this process has; another process may cost a note, which costs a reading
+)  # of all that this process has; another one may cost a note, which costs a reading
+_READING = threading.Lock()  # engine, page and fetch may all want the same gigabytes at once: one reads them
+WAIT_S = 0.1
 BLOCK = 1 << 20
 
 
@@ -42,19 +44,28 @@ class Verified:
         progress: Callable[[int], None] = lambda have: None,  # noqa: ARG005
     ) -> bool:
         """Whether ``path`` holds the bytes of ``sha256`` (hex). Reads it to its end when nobody has yet, telling
-        ``progress`` the bytes read; a file that cannot be read holds nothing. Changes no file but its own note."""
+        ``progress`` the bytes read (0 while somebody else reads, whose word then counts); a file that cannot be read
+        holds nothing. Changes no file but its own note."""
         try:
+            return (self.known(path) or self._read(path, progress)) == sha256.lower()
+        except OSError:
+            return False
+
+    def _read(self, path: Path, progress: Callable[[int], None]) -> str:
+        """Its sha256, noted. One file at a time."""
+        while not _READING.acquire(timeout=WAIT_S):
+            progress(0)
+        try:
+            if known := self.known(path):
+                return known
             mark = _mark(path)
-            known = self._notes().get(_key(path), {})
-            if known.get("mark") == mark and isinstance(known.get("sha256"), str):
-                return bool(known["sha256"] == sha256.lower())
             self._reading(path, mark[0])
             digest = _digest(path, progress)
             if _mark(path) == mark:  # nobody changed it meanwhile
                 self._note(path, mark, digest)
-        except OSError:
-            return False
-        return digest == sha256.lower()
+            return digest
+        finally:
+            _READING.release()
 
     def known(self, path: Path) -> str | None:
         """The sha256 of ``path`` where it was hashed before and is the same file still; reads no content."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import huggingface_hub
@@ -14,6 +16,7 @@ from launcher.catalog import HubFile
 from launcher.found import Folders, find
 from launcher.hub import Hub
 from launcher.verified import Verified
+from tests.conftest import wait_until
 from tests.fakes.file_server import sha256
 from tests.fakes.hub_server import HubServer
 
@@ -121,6 +124,28 @@ def test_a_note_about_a_path_that_cannot_be_looked_at_costs_nothing(tmp_path: Pa
     verified = Verified(tmp_path)
     assert verified.check(path, PINNED.sha256 or "")
     assert verified.known(path) == PINNED.sha256
+
+
+def test_two_that_want_the_same_file_at_once_read_it_once(tmp_path: Path) -> None:
+    path, read = lay(tmp_path / "x.gguf"), list[Path]()
+    verified = Verified(tmp_path, lambda path, count: read.append(path))  # noqa: ARG005
+    waiting = threading.Event()
+
+    def first(have: int) -> None:
+        assert have
+        assert waiting.wait(10)
+
+    def second(have: int) -> None:
+        assert have == 0
+        waiting.set()
+
+    with ThreadPoolExecutor() as pool:
+        one = pool.submit(verified.check, path, PINNED.sha256 or "", first)
+        wait_until(lambda: read != [], 10, "reading")
+        two = pool.submit(verified.check, path, PINNED.sha256 or "", second)
+        assert one.result()
+        assert two.result()
+    assert read == [path]
 
 
 @pytest.mark.case("C-03")
