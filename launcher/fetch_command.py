@@ -9,7 +9,7 @@ from launcher import console
 from launcher.disk import gigabytes
 from launcher.errors import NotFetched
 from launcher.fetch_types import Item, Offer
-from launcher.fetching import FetchJob
+from launcher.fetching import FetchJob, forbidden
 from launcher.hardware.detect import detect
 from launcher.hardware.model import Machine
 from launcher.offer import make_offer
@@ -57,10 +57,12 @@ def ensure_here(
     settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine, *, agreed: bool
 ) -> None:
     """Fetch what is missing when the person agrees: by ``agreed`` (--yes) or by answering y on a terminal. Raises
-    NotFetched when nobody does. Does nothing when all is here."""
+    NotFetched when nobody does, NetworkProblem where it is forbidden. Does nothing when all is here."""
     offer = make_offer(settings, paths, env, machine) if may_lack(settings) else None
     if offer is None or offer.usable:
         return
+    if offer.offline:  # nothing to ask about
+        raise forbidden(offer.title)
     describe(offer)
     if not agreed:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -131,10 +131,7 @@ class FetchJob:
             self._tell(phase="done")
             return
         if self._settings.offline.value:
-            raise NetworkProblem(
-                f"{wants.label} is not complete on this machine, and BONSAI_OFFLINE forbids to fetch it.",
-                "Unset BONSAI_OFFLINE once, or use the practice pair: BONSAI_MODEL=practice.",
-            )
+            raise forbidden(wants.label)
         network = Network(self._env)
         absent = [(part, file) for part, file, place in wants.files if place is None]
         if absent:  # a folder that cannot be is told before anybody is asked
@@ -319,6 +316,14 @@ class FetchJob:
                 state, callbacks = self._state, list(self._callbacks)
             for callback in callbacks:
                 callback(state)
+
+
+def forbidden(label: str) -> NetworkProblem:
+    """The error where ``label`` is not all here and nothing may be fetched."""
+    return NetworkProblem(
+        f"{label} is not complete on this machine, and BONSAI_OFFLINE forbids to fetch it.",
+        "Unset BONSAI_OFFLINE once, or use the practice pair: BONSAI_MODEL=practice.",
+    )
 
 
 def _same_trouble(other: Build, failed: Build, error: NotAnEngine) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.errors import BadInput, NotFetched
+from launcher.errors import BadInput, NetworkProblem, NotFetched
 from launcher.fetch_command import ensure_here, run_fetch
 from launcher.fetch_types import FetchState, Item
 from launcher.hardware.detect import detect
@@ -67,6 +67,13 @@ def test_an_offer_counts_what_is_known_and_what_is_here_of_it(net: World) -> Non
 @pytest.mark.parametrize("model", ["practice", "/some/where.gguf"])
 def test_no_offer_for_what_needs_no_fetching(net: World, model: str) -> None:
     assert make_offer(net.settings(model=model), net.paths, net.env, net.machine) is None
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_offline_asks_no_question(net: World, agreed: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NetworkProblem, match="BONSAI_OFFLINE forbids"):
+        ensure_here(net.settings(offline="1"), net.paths, net.env, net.machine, agreed=agreed)
+    assert said(capsys) == ""
 
 
 def test_what_only_makes_it_better_keeps_nobody_waiting(
