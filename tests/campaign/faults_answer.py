@@ -46,12 +46,11 @@ def dies_at_request(trial: Trial, way: DeathWay) -> None:
         last = world.say()
         trial.wait(last.over.is_set, 40, "the page to give up or to answer")
     else:
-        pid = world.ready()
-        for death in range(way.bad):
+        world.ready()
+        for _ in range(way.bad):
             last = _until_it_breaks(trial, world, way.chat - 1)
-            if death:  # after the first death the next message comes at once
-                world.replaced(pid)
-            pid = world.owner.status().pid or 0
+        if way.bad == 3:  # who asks before that is told why, too
+            trial.wait(lambda: world.owner.status().phase == "failed", 20, "the third death to be the last")
     world.next_message(last)
     trial.named(world.said, [HOWS[way.how]])
     world.finish()
