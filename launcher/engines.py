@@ -51,7 +51,8 @@ def local_engine(settings: Settings, paths: Paths) -> Engine:
             return found
         raise EngineMissing(
             f"{settings.engine.source} asks for a {wanted} engine, but none is on this machine.",
-            f"Run `bonsai fetch --engine-only`. {WAYS if wanted == 'mainline' else ''}".strip(),
+            f"Leave {settings.engine.source} out: any engine runs this, also the one that comes with the launcher."
+            + (f" {WAYS}" if wanted == "mainline" else ""),
         )
     return _built(paths, "built on this machine from source") or _embedded(
         "comes with the launcher; no engine was built or named"
