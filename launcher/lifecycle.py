@@ -36,8 +36,7 @@ class _Job:
 
 
 class Lifecycle:
-    """Thread-safe. All starting and stopping happens on one thread of its own, which lives as long as
-    the engine may: on Linux a child dies with the thread that started it.
+    """Thread-safe. All starting and stopping happens on one thread of its own.
 
     ``prepare`` makes the plan, ``serve`` the server for a plan; both run on the owner's thread and may raise
     LauncherError. ``may_keep(loaded, wanted)`` says whether a loaded server may stay while a measurement starts another.

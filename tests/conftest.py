@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -213,6 +214,15 @@ def shared_cache() -> Path:
     """What outlives a checkout: the engine built for the tests."""
     base = os.environ.get("LAUNCHER_TEST_CACHE") or os.environ.get("XDG_CACHE_HOME")
     return Path(base or Path.home() / ".cache") / "bonsai-launcher-tests"
+
+
+def pytest_configure() -> None:
+    """A shell that starts the tests in the background has signals ignored, and what is ignored is inherited: the
+    programs under test would never hear of Ctrl+C."""
+    for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 
 BUILT = pytest.StashKey[Path | LauncherError]()

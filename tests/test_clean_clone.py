@@ -46,8 +46,10 @@ def test_a_clean_clone_starts_with_one_command(tmp_path: Path) -> None:
     plan = json.loads(first.stdout)
     assert {"argv", "env", "reasons", "engine", "target", "drafter", "context", "warnings"} <= set(plan)
     assert plan["target"]["path"].startswith(str(home)), "the data lies in that home"
+    assert plan["on_disk"] is False, "nothing is fetched without consent"
 
-    second = start("ask", "--json", "--temperature", "0", "--speculative", "Implement quicksort in Python.")
+    question = ("--temperature", "0", "--speculative", "Implement quicksort in Python.")
+    second = start("ask", "--json", "--model", "practice", *question)
     assert second.returncode == 0, second.stderr
     assert "Installing" not in second.stderr
     assert json.loads(second.stdout)["speculation"]["engaged"] is True

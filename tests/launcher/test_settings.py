@@ -8,10 +8,10 @@ from launcher.errors import SettingsError
 from launcher.settings import SPECS, resolve, table_markdown
 
 
-def test_defaults_keep_speculation_off_and_practice_chosen() -> None:
+def test_defaults_keep_speculation_off_and_the_model_open() -> None:
     settings = resolve({}, {})
     assert settings.speculative.value is False
-    assert settings.model.value == "practice"
+    assert settings.model.value == "auto"
     assert not settings.model.asked
     assert settings.notices == ()
 
@@ -47,7 +47,7 @@ def test_false_words(word: str) -> None:
         ({"BONSAI_CTX": "-1"}, ["BONSAI_CTX", "from 0"]),
         ({"BONSAI_CTX": "٣"}, ["BONSAI_CTX"]),
         ({"BONSAI_PORT": "70000"}, ["BONSAI_PORT", "65535"]),
-        ({"BONSAI_MODEL": "28B"}, ["BONSAI_MODEL", "27B", ".gguf"]),
+        ({"BONSAI_MODEL": "27\x07B"}, ["BONSAI_MODEL", "control"]),
         ({"BONSAI_FAMILY": "oak"}, ["BONSAI_FAMILY", "ternary"]),
         ({"BONSAI_HOST": "0.0.0.0"}, ["BONSAI_HOST", "BONSAI_ALLOW_REMOTE=1"]),
         ({"BONSAI_LLAMA_SERVER": "a\x00b"}, ["BONSAI_LLAMA_SERVER", "control"]),

@@ -200,7 +200,8 @@ def test_a_stopped_lab_is_kept_and_gone_on_with(bench: Bench, client: httpx.Clie
     assert sorted((run.block, run.cell.method.name) for run in kept.runs) == [
         (block, name) for block in (1, 2) for name in ("dspark 4", "ngram-simple", "plain")
     ]
-    assert client.post("/bonsai/lab/stop", json={}).json() == {"found": False}
+    over = {"found": False}
+    wait_until(lambda: client.post("/bonsai/lab/stop", json={}).json() == over, 5, "the lab to be over")
 
 
 def test_a_tab_that_comes_later_sees_how_it_stands(bench: Bench, client: httpx.Client) -> None:
