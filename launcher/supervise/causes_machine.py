@@ -20,6 +20,10 @@ _MAC_REMEDY = (
     f"Close other programs, {_LESS}, or switch the drafter off with BONSAI_SPECULATIVE=0: macOS lets the "
     "GPU use only about three quarters of the memory."
 )
+_ENDED_REMEDY = (
+    "Start it again; look for whatever ended it if this returns (a closed terminal, a session "
+    "manager, another user of this machine)."
+)
 _DRIVER = "Update the graphics driver, or choose a build that runs without it with BONSAI_ENGINE=embedded."
 _COMPILE = r"ggml_metal_library_init_from_source: error compiling source"
 _TENSOR = (
@@ -200,10 +204,7 @@ EXITS = (
     Cause(
         "ended",
         "The engine was ended from outside ({exit}).",
-        (
-            "Start it again; look for whatever ended it if this returns (a closed terminal, a session "
-            "manager, another user of this machine)."
-        ),
+        _ENDED_REMEDY,
         exits=frozenset({"0", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "0xC000013A", "0x40010004"}),
         again=True,
     ),
@@ -292,6 +293,14 @@ CRASHES = (
     ),
     *_crash("assert", "The engine stopped itself ({exit}).", exits=_STOPPED_ITSELF),
     *_crash("segfault", "The engine crashed ({status}).", exits=_MEMORY_ERRORS),
+    Cause(
+        "ended",  # a llama-server that is asked to end in mid-answer may wait for ever for its own connection
+        "The engine was ended from outside, and stood still on the way.",
+        _ENDED_REMEDY,
+        also=(r"cleaning up before exit",),
+        exits=frozenset({"alive"}),
+        again=True,
+    ),
     Cause(
         "stood-still",
         "The engine still runs, but it does nothing any more.",

@@ -84,7 +84,7 @@ After each fault:
 - **time**: from the fault until the next message is answered or, where only a person can help, until the page says what
   is wrong, within the bound; pressing Stop is obeyed within 3 s, and the launcher ends within 12 s. So that hundreds
   of faults take minutes, three of the product's own patiences are shorter here: a silent engine counts as hung after
-  about 2.6 s instead of 30 s, one that does not load after 2 s (real ones 6 s) instead of 2 to 10 minutes, and from
+  about 4 s instead of 30 s, one that does not load after 2 s (real ones 6 s) instead of 2 to 10 minutes, and from
   SIGTERM to SIGKILL pass 0.6 s (real ones 3 s) instead of 10 s.
 - **conversations**: the folder loads whole; every message is there; of an answer there is at least what had been shown,
   marked with how it ended.

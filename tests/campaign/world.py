@@ -37,7 +37,7 @@ from webui.app import PageContext, gradio_environment, make_server
 
 os.environ.update(gradio_environment(os.environ))
 
-HEALTH = Patience(every_s=0.3, answer_s=1.0, misses=2)
+HEALTH = Patience(every_s=0.4, answer_s=1.0, misses=3)
 LOADING = vital.Patience(silence=2.0, still=1.5, loopback=15.0, stranger=0.5, stop=0.6)
 # Real engines move while they load, but not every moment.
 REAL_LOADING = vital.Patience(silence=6.0, still=4.0, stop=3.0)

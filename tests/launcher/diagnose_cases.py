@@ -103,6 +103,7 @@ INLINE = [
     ("", "Linux", -1, "ended"),
     ("", "Darwin", -10, "file-lost"),
     ("loading", "Linux", None, "stood-still"),
+    ("0.00.529.262 I srv    operator(): operator(): cleaning up before exit...", "Linux", None, "ended"),
     ("cudart64_12.dll was not found", "Windows", 1, "missing-library"),
     ("error: unknown argument: --spec-type", "Linux", 1, "unknown-flag"),
     ("couldn't bind to server socket: hostname=127.0.0.1 port=8080", "Linux", 1, "port"),
