@@ -83,10 +83,9 @@ After each fault:
   no key and no record of a process; strangers at a port are still alive.
 - **time**: from the fault until the next message is answered or, where only a person can help, until the page says what
   is wrong, within the bound; pressing Stop is obeyed within 3 s, and the launcher ends within 12 s of being asked, 4 s
-  of being asked twice, 1 s of SIGKILL. So that hundreds of faults take minutes,
-  three of the product's own patiences are shorter here: a silent engine counts as hung after
-  about 4 s instead of 30 s, one that does not load after 2 s (real ones 6 s) instead of 2 to 10 minutes, and from
-  SIGTERM to SIGKILL pass 0.6 s (real ones 3 s) instead of 10 s.
+  of being asked twice, 1 s of SIGKILL. So that hundreds of faults take minutes, three of the product's own patiences
+  are shorter here: a silent engine counts as hung after about 4 s instead of 30 s, one that does not load after 2 s
+  (real ones 6 s) instead of 2 to 10 minutes, and from SIGTERM to SIGKILL pass 0.6 s (real ones 3 s) instead of 10 s.
 - **conversations**: the folder loads whole; every message is there; of an answer there is at least what had been shown,
   marked with how it ended. Where the launcher itself is killed, what came in its last 3.5 s may be missing.
 - **cause**: what the page says names this very cause; a captured log must give its own sentence.
