@@ -27,6 +27,7 @@ TELLING = {
     "dies-at-load": 29,
     "hangs-at-load": 0,
     "dies-at-request": 7,
+    "ignores-sigterm": 2,
     "real-server-struck": 4,
     "embedded-struck": 9,
     "launcher-killed": 1,
