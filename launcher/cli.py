@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from launcher import __version__, cli_measure, console
-from launcher.cli_options import Json, Start, Yes, with_settings
+from launcher.cli_options import Json, Start, Yes, question, with_settings
 
 app = typer.Typer(
     name="bonsai",
@@ -108,13 +108,7 @@ def ask(
     """Answer one question on the terminal, with its speed and acceptance."""
     from launcher.ask import AskOptions, run_ask
 
-    if prompt in (None, "-"):
-        if prompt is None and sys.stdin.isatty():
-            raise typer.BadParameter("give a question, or pipe one in")
-        prompt = sys.stdin.read()
-    if not prompt or not prompt.strip():
-        raise typer.BadParameter("the question is empty")
-    options = AskOptions(prompt, system, temperature, seed, max_tokens, thinking)
+    options = AskOptions(question(prompt), system, temperature, seed, max_tokens, thinking)
     run_ask(start.settings, start.paths, start.env, options, as_json=as_json, agreed=yes)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from launcher.cli_options import Json, Start, Yes, with_settings
+from launcher.cli_options import Json, Start, Yes, question, with_settings
 
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Temperature = Annotated[float, typer.Option(min=0, max=5, help="0 always takes the likeliest token.")]
@@ -41,13 +40,7 @@ def oneshot(
     """Answer one question through llama-speculative-simple, chat template applied, with its figures."""
     from launcher.oneshot import OneShotOptions, run_oneshot
 
-    if prompt in (None, "-"):
-        if prompt is None and sys.stdin.isatty():
-            raise typer.BadParameter("give a question, or pipe one in")
-        prompt = sys.stdin.read()
-    if not prompt or not prompt.strip():
-        raise typer.BadParameter("the question is empty")
-    options = OneShotOptions(prompt, temperature, seed, max_tokens, method, thinking)
+    options = OneShotOptions(question(prompt), temperature, seed, max_tokens, method, thinking)
     run_oneshot(start.settings, start.paths, start.env, options, as_json=as_json, agreed=yes)
 
 

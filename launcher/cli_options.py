@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -65,3 +66,14 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature([*keyword_only, *added])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in [*keyword_only, *added]}
     return run
+
+
+def question(given: str | None) -> str:
+    """What was asked: as given, or piped in where it is "-" or nothing. Raises BadParameter when there is none."""
+    if given in (None, "-"):
+        if given is None and sys.stdin.isatty():
+            raise typer.BadParameter("give a question, or pipe one in")
+        given = sys.stdin.read()
+    if not given or not given.strip():
+        raise typer.BadParameter("the question is empty")
+    return given
