@@ -32,6 +32,7 @@ from launcher.fetch_lock import only_one
 from launcher.fetch_part import rename
 from launcher.paths import make_folder
 from launcher.quarantine import clear_quarantine
+from launcher.supervise.programs import runs_from
 
 WAIT_S = 0.1
 
@@ -51,8 +52,8 @@ def install(
     and while this one unpacks; what it raises ends that.
 
     An engine that does not run leaves nothing behind and raises NotAnEngine; older releases of the same line and
-    backend go only after this one has proved itself. ``instead_of``: the builds that were tried before and do not run
-    here (folder name to a sentence).
+    backend go only after this one has proved itself, and not while they run. ``instead_of``: the builds that were
+    tried before and do not run here (folder name to a sentence).
     """
     final = make_folder(engines) / folder_name(line, build)
 
@@ -65,8 +66,11 @@ def install(
         if installed(engines, line, build) is None:
             _install(final, line, build, archives, tell, wait, dict(instead_of or {}))
     for other in all_installed(engines):
-        if (other.line, other.backend) == (line.name, build.backend) and other.tag != line.tag:
-            with contextlib.suppress(OSError):  # in use on a system that keeps it then: it goes the next time
+        older = (other.line, other.backend) == (line.name, build.backend) and other.tag != line.tag
+        # Where another launcher runs it, it goes the next time: an engine loads its backends from there when it needs
+        # them, and some systems keep what runs anyway.
+        if older and not runs_from(other.folder):
+            with contextlib.suppress(OSError):
                 discard(other.folder)
     return final
 
