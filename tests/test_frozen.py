@@ -32,10 +32,12 @@ ANSWER_MS = 90_000
 
 @dataclass
 class Person:
-    """Somebody's machine: a home, a temporary folder, and nothing on PATH."""
+    """Somebody's machine: a home, a temporary folder, and nothing on PATH. ``prefix``: words before the app's own that
+    ``run`` begins with."""
 
     app: Path
     root: Path
+    prefix: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for folder in (self.home, self.temporary, self.bin):
@@ -75,7 +77,7 @@ class Person:
 
     def run(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.app, *arguments],
+            [*self.prefix, self.app, *arguments],
             env=self.env(**more),
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -263,10 +265,17 @@ def ready(port: int) -> bool:
 def test_it_works_from_a_read_only_folder_whose_path_is_not_ascii(app_program: Path, tmp_path: Path) -> None:
     folder = tmp_path / "Ünï 日本 (my app)"
     shutil.copytree(app_program.parent, folder, copy_function=os.link, symlinks=True)
-    person = Person(folder / app_program.name, tmp_path / "pérsön with spaces")
+    # Root may write everywhere, unless it gives that up.
+    drop = (str(shutil.which("setpriv")), "--bounding-set=-dac_override,-dac_read_search")
+    prefix = drop if os.geteuid() == 0 else ()
+    person = Person(folder / app_program.name, tmp_path / "pérsön with spaces", prefix)
     for path in [folder, *folder.rglob("*")]:
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o555)
+    denied = subprocess.run(
+        [*prefix, str(shutil.which("touch")), folder / "new"], capture_output=True, check=False
+    )
+    assert denied.returncode != 0, "the folder can be written to, so that this proves nothing"
     before = sorted(str(path) for path in folder.rglob("*"))
     arguments = ("ask", "--json", "--temperature", "0", "--speculative", "Implement quicksort in Python.")
     done = person.run(*arguments, BONSAI_MODEL="practice", BONSAI_HOME=str(person.home / "daten ß"))
