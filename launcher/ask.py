@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
-from launcher import console, in_use, ladder
+from launcher import console, counted, in_use, ladder
 from launcher.client.events import (
     Block,
     ChatRequest,
@@ -29,6 +29,7 @@ from launcher.health import Patience
 from launcher.ladder import Rescue, Rung
 from launcher.lifecycle import Lease, Lifecycle
 from launcher.memory import may_keep
+from launcher.other_engines import other_engines
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan
 from launcher.proof import prove_server
@@ -79,9 +80,13 @@ def run_ask(
     lifecycle = make_lifecycle(settings, paths, env, looking)
     if not as_json:
         lifecycle.on_change(console.Progress())
+
+    def count(answer: Answer) -> None:
+        counted.count(paths, looking.result(), answer.plan, answer.timings)
+
     try:
         lifecycle.start()
-        asyncio.run(_ask(lifecycle, options, as_json=as_json))
+        asyncio.run(_ask(lifecycle, options, count, as_json=as_json))
     finally:
         lifecycle.close()
 
@@ -120,14 +125,21 @@ def make_lifecycle(
         prepare,
         lambda plan: Server(plan, paths.logs, paths.run, dict(env)),
         keep,
-        rescue=Rescue(settings, lambda: looking.result().system, lenient=stand_in),
+        rescue=Rescue(
+            settings,
+            lambda: looking.result().system,
+            lenient=stand_in,
+            others=lambda plan: other_engines(plan, settings, paths, looking.result()),
+        ),
         prove=prove_server,
         patience=patience or Patience(),
         settle=lambda plan, sleep: let_memory_return(plan, detect, sleep),
     )
 
 
-async def _ask(lifecycle: Lifecycle, options: AskOptions, *, as_json: bool) -> None:
+async def _ask(
+    lifecycle: Lifecycle, options: AskOptions, count: Callable[[Answer], None], *, as_json: bool
+) -> None:
     async with lifecycle.lease("ask") as lease:
         if not as_json:
             _announce(lease.plan)
@@ -137,6 +149,7 @@ async def _ask(lifecycle: Lifecycle, options: AskOptions, *, as_json: bool) -> N
     else:
         console.data("")
         console.say(figures(answer), "dim")
+    count(answer)
     if failure:
         raise AnswerProblem(failure.what, failure.remedy)
 

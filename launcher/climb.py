@@ -14,7 +14,16 @@ from launcher.errors import (
     LauncherError,
     PlanRefused,
 )
-from launcher.ladder import AGAIN, Rescue, Rung, once_more, upon, without_drafter
+from launcher.ladder import (
+    AGAIN,
+    WITHOUT_DRAFTER,
+    Rescue,
+    Rung,
+    changes_engine,
+    once_more,
+    upon,
+    without_drafter,
+)
 from launcher.lifecycle_types import Prepare, stood_still
 from launcher.plan import LaunchPlan
 from launcher.proof import Proof
@@ -35,11 +44,13 @@ Prove = Callable[[Server, Callable[[], bool]], Proof]
 @dataclass
 class Climb:
     """What was learnt since somebody asked for an engine. ``rungs`` are in force, ``tried`` their names and those that
-    did not help; ``steps`` sentences for people; ``cause`` of the last failure."""
+    did not help; ``failed`` the programs of the engines that another took the place of; ``steps`` sentences for people;
+    ``cause`` of the last failure."""
 
     speculative: bool | None = None
     rungs: tuple[Rung, ...] = ()
     tried: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     cause: str = ""
     said: str = ""  # the diagnosis in the last step
@@ -162,7 +173,7 @@ class Climber:
         """The plan of the next rung after ``plan`` failed with ``error``. Raises EngineDied when there is none."""
         diagnosis = self._judge(error, plan, server)
         climb.cause = diagnosis.cause
-        while rung := self._rescue.next(diagnosis, plan, frozenset(climb.tried)):
+        while rung := self._rescue.next(diagnosis, plan, frozenset((*climb.tried, *climb.failed))):
             climb.note(rung)
             self._next(climb, diagnosis, rung)
             try:
@@ -173,6 +184,9 @@ class Climber:
             if changed.resolved.target.path != plan.resolved.target.path:
                 self._step(climb, "That is not possible: it would need another file of this model.")
                 continue
+            if changes_engine(rung):
+                climb.failed = (*climb.failed, plan.resolved.engine.program[0])
+                climb.tried = tuple(name for name in climb.tried if name != WITHOUT_DRAFTER)
             self._take(climb, rung)
             return changed
         raise self._failure(climb, error, plan, server)

@@ -111,7 +111,40 @@ def instead_of(folder: Path) -> Mapping[str, str]:
     return {name: str(why) for name, why in found.items()} if isinstance(found, dict) else {}
 
 
-def engine(folder: Path, line: Line, build: Build, why: str) -> Engine:
+def ready(engines: Path, line: Line, builds: Sequence[Build], why: str) -> tuple[Engine, Here] | None:
+    """The first of ``builds`` (best first) that is here and runs; None when none is here. One that does not run any
+    more, after a change of driver for instance, is passed over, and the notice says so. Raises NotAnEngine, for the best
+    one, when none runs."""
+    failed: NotAnEngine | None = None
+    left = list(builds)
+    while here := find(engines, line, left):
+        try:
+            found = engine(here.folder, line.name, here.build.backend, why)
+        except NotAnEngine as error:
+            failed = failed or error
+            left = left[left.index(here.build) + 1 :]
+            continue
+        if failed:
+            notice = f"{failed.what} Instead {build_name(line, here.build)} is used. {failed.remedy}"
+            here = replace(here, better=None, notice=notice)
+        return found, here
+    if failed:
+        raise failed
+    return None
+
+
+def holding(engines: Path, program: Path) -> Installed | None:
+    """The fetched engine below ``engines`` whose llama-server is ``program``."""
+    return next((it for it in all_installed(engines) if _program(it.folder) == program), None)
+
+
+def _program(folder: Path) -> Path | None:
+    with contextlib.suppress(ArchiveError):
+        return server_binary(folder)
+    return None
+
+
+def engine(folder: Path, line: str, backend: str, why: str) -> Engine:
     """The engine in ``folder``, asked what it can do. Raises NotAnEngine when it cannot run here (any more)."""
     try:
         found = engine_from_binary(server_binary(folder), KIND)
@@ -120,7 +153,7 @@ def engine(folder: Path, line: Line, build: Build, why: str) -> Engine:
             f"Or `bonsai engines remove {folder.name}`, then `bonsai fetch`: it takes a build that runs here."
         )
         raise NotAnEngine(error.what, f"{error.remedy} {again}") from error
-    return replace(found, line=line.name, backend=build.backend, why=why)
+    return replace(found, line=line, backend=backend, why=why)
 
 
 def expected(engines: Path, line: Line, build: Build, why: str) -> Engine:

@@ -29,8 +29,11 @@ def ready_engine(settings: Settings, paths: Paths) -> Engine | None:
     """
     own, wanted = settings.llama_server.value, settings.engine.value
     if own:
-        found = engine_from_binary(Path(own).expanduser(), "own")
-        return because(found, f"named by {settings.llama_server.source}")
+        path, why = Path(own).expanduser(), f"named by {settings.llama_server.source}"
+        fetched = engine_store.holding(paths.engines, path)
+        if fetched:
+            return because(engine_store.engine(fetched.folder, fetched.line, fetched.backend, ""), why)
+        return because(engine_from_binary(path, "own"), why)
     if wanted == "mainline":
         return _built(paths, f"asked by {settings.engine.source}")
     if wanted == "embedded":
@@ -80,10 +83,10 @@ def engine_reading(
     if found is None:
         return _told_of(local_engine(settings, paths), elsewhere=elsewhere), ()
     line, builds = found
-    here = engine_store.find(paths.engines, line, builds)
-    if here:
-        why = f"{build_name(line, here.build)}, {line.tag}: it reads {path}"
-        engine = engine_store.engine(here.folder, line, here.build, why)
+    there = engine_store.ready(paths.engines, line, builds, "")
+    if there:
+        engine, here = there
+        engine = replace(engine, why=f"{build_name(line, here.build)}, {line.tag}: it reads {path}")
         return _told_of(engine, elsewhere=elsewhere), (here.notice,) if here.notice else ()
     if formats <= MAINLINE_READS and settings.engine.value == "auto":
         engine = _told_of(local_engine(settings, paths), elsewhere=elsewhere)
@@ -127,5 +130,5 @@ def _fetched(paths: Paths, line_name: str, why: str) -> Engine | None:
     for build in line.builds:
         folder = engine_store.installed(paths.engines, line, build)
         if folder:
-            return engine_store.engine(folder, line, build, f"{line.name} {line.tag}: {why}")
+            return engine_store.engine(folder, line.name, build.backend, f"{line.name} {line.tag}: {why}")
     return None

@@ -22,11 +22,12 @@ AGAIN = "again"
 _ON_GPU = " on the GPU"
 METAL = "without Metal's tensor code"
 EMBEDDED = "the embedded engine"
+OUR_NEXT = "the launcher (another engine failed)"  # names the engine of a rung
 
 # What may help against each cause, in this order; before all that, the same once more where the diagnosis says so.
 _MEMORY = ("drafter", "context")
-_CRASH = ("drafter", "embedded")
-_CANNOT_RUN_HERE = ("embedded",)
+_CRASH = ("drafter", "engine", "embedded")
+_CANNOT_RUN_HERE = ("engine", "embedded")
 _BY_CAUSE: Mapping[str, tuple[str, ...]] = {
     "gpu-memory": ("drafter", "context", "layers"),
     "metal-oom": ("metal", "drafter", "context"),
@@ -49,7 +50,8 @@ _BY_CAUSE: Mapping[str, tuple[str, ...]] = {
     "old-gpu": _CANNOT_RUN_HERE,
     "old-cpu": _CANNOT_RUN_HERE,
     "old-system": _CANNOT_RUN_HERE,
-}  # all others need another engine or file, which stands in the remedy
+    "unknown-architecture": ("engine",),
+}  # all others need another file, or one engine of exactly one kind, which stands in the remedy
 
 
 @dataclass(frozen=True)
@@ -65,16 +67,27 @@ class Rung:
 
 
 @dataclass(frozen=True)
+class OtherEngine:
+    """Another engine on this machine that reads the weights: its name for people, its line, and its program."""
+
+    name: str
+    line: str
+    program: str
+
+
+@dataclass(frozen=True)
 class Rescue:
     """Diagnosis and ladder for these settings; without settings only what the error itself says, and no rung.
 
     ``system``: the machine's, as platform.system() calls it; asked only when something failed. ``lenient``: a drafter
-    that is refused before a start is left out, as one that fails later is; otherwise the refusal stands.
+    that is refused before a start is left out, as one that fails later is; otherwise the refusal stands. ``others``: the
+    engines on this machine that could run a plan, best first; asked only when something failed.
     """
 
     settings: Settings | None = None
     system: Callable[[], str] = lambda: ""
     lenient: bool = False
+    others: Callable[[LaunchPlan], Sequence[OtherEngine]] = lambda plan: ()  # noqa: ARG005
 
     def judge(self, error: LauncherError, log: str, plan: LaunchPlan) -> Diagnosis:
         """Why an engine with ``plan`` could not start or ended; ``log``: its last lines."""
@@ -98,26 +111,32 @@ class Rescue:
         """See ``next_rung``."""
         if self.settings is None:
             return None
-        return next_rung(diagnosis, self.settings, plan, tried)
+        return next_rung(diagnosis, self.settings, plan, tried, self.others)
 
     def hints(self, diagnosis: Diagnosis, plan: LaunchPlan) -> tuple[str, ...]:
         """What the person could change themselves, where the ladder may not."""
         if self.settings is None:
             return ()
         return tuple(
-            step for step in _steps(diagnosis, self.settings, plan, frozenset()) if isinstance(step, str)
+            step
+            for step in _steps(diagnosis, self.settings, plan, frozenset(), self.others)
+            if isinstance(step, str)
         )
 
 
 def next_rung(
-    diagnosis: Diagnosis, settings: Settings, plan: LaunchPlan, tried: frozenset[str]
+    diagnosis: Diagnosis,
+    settings: Settings,
+    plan: LaunchPlan,
+    tried: frozenset[str],
+    others: Callable[[LaunchPlan], Sequence[OtherEngine]] = lambda plan: (),  # noqa: ARG005
 ) -> Rung | None:
     """The first rung against this cause whose name is not in ``tried``; None when there is none left.
 
-    ``plan``: what failed. A value that a person asked for (context, layers, engine) is never changed; speculation
-    may be left out, since the answers are the same without it.
+    ``plan``: what failed. ``tried``: names of rungs, and programs of engines that failed. A value that a person asked
+    for (context, layers, engine) is never changed; speculation may be left out, since the answers are the same without it.
     """
-    for step in _steps(diagnosis, settings, plan, tried):
+    for step in _steps(diagnosis, settings, plan, tried, others):
         if isinstance(step, Rung) and step.name not in tried:
             return step
     return None
@@ -143,8 +162,16 @@ def once_more() -> Rung:
     return Rung(AGAIN, "Starting it again …")
 
 
+def changes_engine(rung: Rung) -> bool:
+    """Whether ``rung`` is another engine."""
+    return "engine" in rung.change
+
+
 def upon(rungs: tuple[Rung, ...], rung: Rung) -> tuple[Rung, ...]:
-    """``rungs`` and one more, which takes the place of one that changes the same."""
+    """``rungs`` and one more, which takes the place of one that changes the same. Another engine begins from what was
+    asked for: what did not help the one before it need not be given up for this one."""
+    if changes_engine(rung):
+        return (rung,)
     kept = (it for it in rungs if not it.change or it.change.keys() != rung.change.keys())
     return (*kept, rung)
 
@@ -174,7 +201,11 @@ def marked(plan: LaunchPlan, rungs: Sequence[Rung]) -> LaunchPlan:
 
 
 def _steps(
-    diagnosis: Diagnosis, settings: Settings, plan: LaunchPlan, tried: frozenset[str]
+    diagnosis: Diagnosis,
+    settings: Settings,
+    plan: LaunchPlan,
+    tried: frozenset[str],
+    others: Callable[[LaunchPlan], Sequence[OtherEngine]],
 ) -> Iterator[Rung | str]:
     """The rungs against a cause in order; a text where one would touch an explicit choice."""
     kinds = list(_BY_CAUSE.get(diagnosis.cause, ()))
@@ -198,6 +229,10 @@ def _steps(
             yield from _smaller_context(diagnosis, settings, plan)
         elif kind == "layers":
             yield from _fewer_layers(diagnosis, settings, plan, tried)
+        elif kind == "engine":
+            yield from _other_engines(
+                diagnosis, settings, [it for it in others(plan) if it.program not in tried]
+            )
         elif kind == "embedded":
             yield from _embedded(diagnosis, settings, plan)
 
@@ -245,6 +280,30 @@ def layers_on_gpu(plan: LaunchPlan) -> int:
     return min(asked, there + 1) if there else asked
 
 
+def _other_engines(
+    diagnosis: Diagnosis, settings: Settings, others: Sequence[OtherEngine]
+) -> Iterator[Rung | str]:
+    for other in others:
+        named = settings.llama_server.value is not None
+        if named or settings.engine.value not in ("auto", other.line):
+            asked = settings.llama_server if named else settings.engine
+            yield f"{asked.source} asks for this engine; {other.name}, which is on this machine, could run this model, too."
+            return
+        yield _change_engine(
+            other.name,
+            f"Trying {other.name}, which is on this machine, too …",
+            f"The engine is {other.name}: {diagnosis.sentence}",
+            engine=settings.engine,
+            program=other.program,
+        )
+
+
+def _change_engine(name: str, says: str, warning: str, *, engine: Value[str], program: str | None) -> Rung:
+    """Always both settings: a named program would win over the line."""
+    change: dict[str, Value[Any]] = {"engine": engine, "llama_server": Value(program, OUR_NEXT)}
+    return Rung(name, says, warning, change)
+
+
 def _embedded(diagnosis: Diagnosis, settings: Settings, plan: LaunchPlan) -> Iterator[Rung | str]:
     resolved = plan.resolved
     if resolved.engine.kind == "embedded":
@@ -256,9 +315,10 @@ def _embedded(diagnosis: Diagnosis, settings: Settings, plan: LaunchPlan) -> Ite
         if setting.asked and setting.value not in (None, "auto"):
             yield f"{setting.source} asks for this engine; the one that comes with the launcher could run this model, too."
             return
-    yield Rung(
+    yield _change_engine(
         EMBEDDED,
         "Trying the engine that comes with the launcher …",
         f"The engine is the one that comes with the launcher, which may be slower: {diagnosis.sentence}",
-        {"engine": Value("embedded", "the other engine cannot run here")},
+        engine=Value("embedded", OUR_NEXT),
+        program=None,
     )

@@ -23,8 +23,9 @@ from launcher.shelf import Shelf
 class Trio:
     """``engine`` is probed, or expected when it is not here; ``build`` is the one to fetch then, or the one that is
     here (None: not a fetched engine). ``target`` and ``drafter``: where they lie, None when they are not here;
-    ``*_place``: where they go. ``missing``: "engine", "weights", "drafter"; empty when a start is possible. ``better``: an
-    engine is here, but not the build that suits this machine best, which nobody has tried here yet.
+    ``*_place``: where they go. ``missing``: "engine", "weights", "drafter"; empty when a start is possible. ``unread``:
+    (part, where) of what is missing, but lies here by name and size: it is used once its content was read and is right.
+    ``better``: an engine is here, but not the build that suits this machine best, which nobody has tried here yet.
     ``notices``: to be said aloud, those of the choice among them; ``engine_notice``: the one about a lesser build.
     """
 
@@ -36,6 +37,7 @@ class Trio:
     drafter: Path | None
     drafter_place: Path | None
     missing: tuple[str, ...]
+    unread: tuple[tuple[str, Path], ...] = ()
     better: Build | None = None
     notices: tuple[str, ...] = ()
     engine_notice: str = ""
@@ -50,9 +52,10 @@ def look_up(
     *,
     elsewhere: bool = False,
 ) -> Trio:
-    """The trio for a model of the catalog. Asks no network. Raises LauncherError as choose and the probes do.
+    """The trio for a model of the catalog. Asks no network and reads no file to its end. Raises LauncherError as choose
+    and the probes do.
 
-    A missing drafter alone is listed in ``missing`` only with the engine or the weights: without it the target
+    A missing drafter is listed in ``missing`` only where engine or weights have to be fetched: without it the target
     runs plain. ``elsewhere``: ``machine`` is another one than this, so that what engines say here does not count.
     """
     shelf = shelf or Shelf(settings, paths, env)
@@ -64,16 +67,17 @@ def look_up(
     engine, build, better, notice = (
         (there, None, None, "") if there else _fetched(paths, choice, elsewhere=elsewhere)
     )
-    target = shelf.find(choice.weights.file)
     wants_drafter = choice.drafter is not None and not settings.drafter.value
     drafter_file = choice.drafter.file if choice.drafter is not None and wants_drafter else None
-    drafter = shelf.find(drafter_file) if drafter_file else None
+    files = {"weights": choice.weights.file} | ({"drafter": drafter_file} if drafter_file else {})
+    target, drafter = shelf.find(files["weights"]), shelf.find(drafter_file) if drafter_file else None
+    unread = {part: found[0] for part, file in files.items() if (found := shelf.unread(file))}
     missing = []
     if not engine.probed:
         missing.append("engine")
     if target is None:
         missing.append("weights")
-    if missing and drafter_file and drafter is None:
+    if set(missing) - set(unread) and drafter_file and drafter is None:
         missing.append("drafter")
     return Trio(
         choice=choice,
@@ -84,10 +88,18 @@ def look_up(
         drafter=drafter,
         drafter_place=shelf.place(drafter_file) if drafter_file else None,
         missing=tuple(missing),
+        unread=tuple(unread.items()),
         better=better,
-        notices=tuple(_notices(choice, build, notice)),
+        notices=(
+            *_notices(choice, build, notice),
+            *(_not_it(path) for file in files.values() if not shelf.find(file) for path in shelf.wrong(file)),
+        ),
         engine_notice=notice,
     )
+
+
+def _not_it(path: Path) -> str:
+    return f"{path} is not used: its name and size are right, but its content is not."
 
 
 def _notices(choice: Choice, build: Build | None, notice: str) -> Iterator[str]:
@@ -104,10 +116,10 @@ def _fetched(paths: Paths, choice: Choice, *, elsewhere: bool) -> tuple[Engine, 
     """The first of the wanted builds that is here, else what the first of them will be; the build that would be
     better and was never tried here; and what is to be said of that."""
     why, line, first = dict(choice.why)["engine"], choice.line, choice.builds[0]
-    here = None if elsewhere else engine_store.find(paths.engines, line, choice.builds)
-    if here is None:
+    there = None if elsewhere else engine_store.ready(paths.engines, line, choice.builds, why)
+    if there is None:
         return engine_store.expected(paths.engines, line, first, why), first, None, ""
-    engine = engine_store.engine(here.folder, line, here.build, why)
+    engine, here = there
     if not here.notice:
         return engine, here.build, None, ""
     engine = replace(

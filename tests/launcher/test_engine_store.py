@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -77,7 +78,7 @@ def test_it_is_unpacked_and_proved_before_it_has_its_name(store: Store) -> None:
     assert store.names() == [name]
     assert installed(store.engines, LINE, CPU) == folder
 
-    engine = engine_store.engine(folder, LINE, CPU, "because")
+    engine = engine_store.engine(folder, LINE.name, "cpu", "because")
     assert (engine.kind, engine.line, engine.backend, engine.why) == (
         "fetched",
         "prism-legacy",
@@ -287,8 +288,41 @@ def test_one_that_does_not_run_any_more_says_how_to_get_another(store: Store) ->
     script = engine_script("missing-library")
     (folder / "llama-server").write_text(script)
     with pytest.raises(NotAnEngine, match=r"libcudart\.so\.12 is missing") as caught:
-        engine_store.engine(folder, LINE, CPU, "why")
+        engine_store.engine(folder, LINE.name, "cpu", "why")
     assert f"`bonsai engines remove {folder.name}`, then `bonsai fetch`" in caught.value.remedy
+
+
+def spoil(folder: Path) -> None:
+    """The engine is whole, but a library that was there when it was fetched is gone from the system."""
+    script, manifest = engine_script("missing-library"), folder / "manifest.json"
+    (folder / "llama-server").write_text(script)
+    facts = json.loads(manifest.read_text())
+    facts["files"]["llama-server"] = len(script)
+    manifest.write_text(json.dumps(facts))
+
+
+@pytest.mark.case("D-10")
+def test_one_that_does_not_run_any_more_is_passed_over_aloud(store: Store) -> None:
+    broken, working = store.install(LINE, CUDA), store.install(LINE, CPU)
+    spoil(broken)
+    found = engine_store.ready(store.engines, LINE, [CUDA, VULKAN, CPU], "why")
+    assert found is not None
+    engine, here = found
+    assert (engine.backend, here.folder, here.better) == ("cpu", working, None)
+    assert "libcudart.so.12 is missing. Instead prism-legacy for the processor is used." in here.notice
+    assert f"`bonsai engines remove {broken.name}`" in here.notice
+    spoil(working)
+    with pytest.raises(NotAnEngine, match=re.escape(broken.name)):
+        engine_store.ready(store.engines, LINE, [CUDA, VULKAN, CPU], "why")
+    assert engine_store.ready(store.engines, LINE, [VULKAN], "why") is None
+
+
+def test_a_program_is_known_as_the_fetched_engine_that_it_is(store: Store) -> None:
+    folder = store.install(LINE, VULKAN)
+    found = engine_store.holding(store.engines, folder / "llama-server")
+    assert found is not None
+    assert (found.line, found.backend) == ("prism-legacy", "vulkan")
+    assert engine_store.holding(store.engines, folder / "another") is None
 
 
 # -- layouts, expectation, removal --------------------------------------------------------------------------

@@ -8,7 +8,17 @@ from itertools import pairwise
 import pytest
 
 from launcher.errors import EngineDied, EngineMissing
-from launcher.ladder import Rescue, Rung, apply, marked, next_rung, once_more, upon, without_drafter
+from launcher.ladder import (
+    OtherEngine,
+    Rescue,
+    Rung,
+    apply,
+    marked,
+    next_rung,
+    once_more,
+    upon,
+    without_drafter,
+)
 from launcher.plan import LaunchPlan, make_plan
 from launcher.settings import Settings, Value, resolve
 from launcher.supervise.diagnose import Diagnosis
@@ -106,6 +116,64 @@ def test_an_engine_that_was_asked_for_stays(env: dict[str, str]) -> None:
     assert climbed(told("missing-library"), settings, practice=True) == []
     (hint,) = Rescue(settings).hints(told("missing-library"), plan_of(settings, practice=True))
     assert next(iter(env)) in hint
+
+
+VULKAN = OtherEngine("prism for Vulkan", "prism", "/engines/vulkan/llama-server")
+NEWER = OtherEngine("mainline for CUDA 12.4", "mainline", "/engines/mainline/llama-server")
+
+
+def rungs_with(others: list[OtherEngine], cause: str, **env: str) -> list[Rung]:
+    """All rungs where these other engines are here; an engine that was taken is not offered to itself."""
+    settings, rungs = setting(**env), list[Rung]()
+    plan = plan_of(settings, practice=True)
+    rescue = Rescue(settings, others=lambda plan: others)  # noqa: ARG005
+    tried: frozenset[str] = frozenset()
+    while rung := rescue.next(told(cause), plan, tried):
+        rungs.append(rung)
+        taken = rung.change.get("llama_server")
+        tried |= {rung.name, *([taken.value] if taken and taken.value else [])}
+        assert len(rungs) < 20, "it must come to an end"
+    return rungs
+
+
+@pytest.mark.case("D-10")
+@pytest.mark.parametrize("cause", ["missing-library", "old-driver", "old-gpu", "no-backend", "blocked"])
+def test_other_engines_on_this_machine_come_before_the_embedded_one(cause: str) -> None:
+    rungs = rungs_with([VULKAN, NEWER], cause)
+    assert [it.name for it in rungs] == [VULKAN.name, NEWER.name, EMBEDDED]
+    programs = [apply(setting(), [it]).llama_server.value for it in rungs]
+    assert programs == [VULKAN.program, NEWER.program, None]
+    assert rungs[0].warning == f"The engine is prism for Vulkan: It is {cause}."
+
+
+def test_a_crash_leaves_the_drafter_out_first() -> None:
+    assert [it.name for it in rungs_with([VULKAN], "segfault")] == [DRAFTER, VULKAN.name, EMBEDDED]
+
+
+def test_an_architecture_that_one_line_does_not_know_may_be_known_to_another() -> None:
+    assert [it.name for it in rungs_with([NEWER], "unknown-architecture")] == [NEWER.name]
+
+
+def test_within_the_line_that_was_asked_for_another_build_may_be_tried() -> None:
+    assert [it.name for it in rungs_with([VULKAN, NEWER], "old-driver", BONSAI_ENGINE="prism")] == [
+        VULKAN.name
+    ]
+
+
+@pytest.mark.parametrize("env", [{"BONSAI_ENGINE": "mainline"}, {"BONSAI_LLAMA_SERVER": "/x/llama-server"}])
+def test_another_engine_than_the_one_asked_for_is_named_only(env: dict[str, str]) -> None:
+    settings = setting(**env)
+    assert rungs_with([VULKAN], "old-driver", **env) == []
+    rescue = Rescue(settings, others=lambda plan: [VULKAN])  # noqa: ARG005
+    hints = rescue.hints(told("old-driver"), plan_of(settings))
+    assert hints[0] == (
+        f"{next(iter(env))} asks for this engine; prism for Vulkan, which is on this machine, could run this model, too."
+    )
+
+
+def test_another_engine_begins_from_what_was_asked_for() -> None:
+    other = rungs_with([VULKAN], "old-driver")[0]
+    assert upon((without_drafter("It broke."), once_more()), other) == (other,)
 
 
 def test_automatic_context_may_shrink_though_zero_was_asked() -> None:
