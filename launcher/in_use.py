@@ -44,7 +44,8 @@ def plan_with(settings: Settings, machine: Machine, resolved: Resolved, entry: L
         # ``entry`` was found to be wanted: what the switch says is in it.
         free = replace(settings, speculative=replace(settings.speculative, source="default"))
         with suppress(PlanRefused):
-            return make_plan(learned.apply(free, entry), machine, resolved, learned.chosen(free, entry))
+            method = learned.chosen(free, entry)
+            return make_plan(learned.apply(free, entry), machine, resolved, method, source=entry.source)
     return make_plan(settings, machine, resolved)
 
 

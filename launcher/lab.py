@@ -49,7 +49,7 @@ def new_lab(spec: LabSpec) -> Lab:
         subject=spec.subject,
         plan=spec.plan,
         refused=spec.refused,
-        sides=tuple(side_of(launch, method) for method, launch in spec.launches.items()),
+        sides=tuple(side_of(launch) for launch in spec.launches.values()),
     )
 
 

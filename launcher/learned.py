@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from launcher.devices import backend_of
 from launcher.hardware.model import Machine
 from launcher.methods import DSPARK, PLAIN, Method
 from launcher.paths import Paths
@@ -81,7 +82,7 @@ def key_of(
         machine=", ".join([machine.cpu or "unknown processor", *gpus]),
         target=_file(resolved.target, sha256),
         drafter=_file(resolved.drafter, sha256) if resolved.drafter else "none",
-        engine=f"{engine.line} {engine.version}",
+        engine=f"{engine.kind} {engine.line} {engine.version}, {backend_of(engine, machine)}",
     )
 
 

@@ -2,10 +2,18 @@
 
     <data>/ledger.json
 
+Chats are those on the page, and ``bonsai ask`` (of one message); what is asked in order to measure is not counted:
+races, labs, ``bonsai oneshot``, nor what other programs ask a server.
+
 What an answer saved is the time that plain decoding would have taken for its tokens, less the time that it took. The
-plain speed is that of the same target, engine and machine, from a race, a lab or a warm-up; where it is not known yet,
-the answer waits uncounted until it is. A plain chat keeps its prompt cache; with speculation engines read the whole
-conversation again at each turn, and the seconds for what a cache would have kept are the price.
+plain speed is that of the same target, engine and machine, as it was measured by a race or a lab; where it is not
+known yet, the answer waits uncounted until it is. It is measured on short questions: in a long conversation plain
+decoding is slower, so that there rather more was saved than is said. What was counted stays so when another speed
+becomes known later.
+
+A plain chat keeps its prompt cache; with speculation engines read the whole conversation again at each turn, and the
+seconds for what a cache would have kept are the price. It is asked too of the first answer after a start of the engine,
+which no cache outlives.
 
 Only sums by month, target and method are kept, no text and nothing of single answers.
 """
@@ -19,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher.client.events import Timings
-from launcher.methods import Method
+from launcher.methods import PLAIN, Method
 from launcher.store_shared import SharedFile
 
 MOST_ROWS = 240
@@ -31,9 +39,9 @@ EARLIER = "earlier"  # in place of a month
 class Entry:
     """One answer of a chat.
 
-    ``what`` names target, drafter, engine and machine (learned.Key.text). ``again_tokens`` of the prompt were in the
-    conversation before, so that a prompt cache would have kept them, and were read again at ``prompt_s`` for
-    ``read_tokens``. ``plain_tokens_per_second``: None when it is not known.
+    ``what`` names all that the speed of plain decoding depends on (counted.what_of). ``again_tokens`` of the prompt
+    were in the conversation before, so that a prompt cache would have kept them, and were read again at ``prompt_s``
+    for ``read_tokens``. ``plain_tokens_per_second``: None when it is not known.
     """
 
     what: str
@@ -115,7 +123,7 @@ class Row:
 
 @dataclass(frozen=True)
 class PlainSpeed:
-    """Tokens a second of plain decoding, and whence it is known ("a race", "the warm-up")."""
+    """Tokens a second of plain decoding, and whence it is known ("a race", "a lab")."""
 
     what: str
     tokens_per_second: float
@@ -152,16 +160,15 @@ class Ledger:
 
     def add(self, entry: Entry) -> None:
         """Count one answer. Plain ones, and what cannot be (no token, no time), change nothing."""
-        seconds = (entry.decode_s, entry.prompt_s)
-        if entry.method.spec_type == "none" or entry.tokens < 1 or entry.decode_s <= 0:
+        if entry.method == PLAIN or entry.tokens < 1 or not _positive(entry.decode_s):
             return
-        if not all(math.isfinite(value) and value >= 0 for value in seconds):
+        if not math.isfinite(entry.prompt_s) or entry.prompt_s < 0:
             return
         self._file.change(lambda book: _added(book, entry))
 
     def know_plain(self, what: str, tokens_per_second: float, source: str) -> None:
         """Plain decoding of ``what`` was measured; answers that waited for it are counted with it."""
-        if not math.isfinite(tokens_per_second) or tokens_per_second <= 0:
+        if not _positive(tokens_per_second):
             return
         speed = PlainSpeed(what, tokens_per_second, source)
 
@@ -192,10 +199,14 @@ class Ledger:
         )
 
 
+def _positive(value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and value > 0
+
+
 def _added(book: Book, entry: Entry) -> Book:
     speed = next((one.tokens_per_second for one in book.speeds if one.what == entry.what), None)
-    plain = entry.plain_tokens_per_second or speed
-    share = min(entry.again_tokens / entry.read_tokens, 1.0) if entry.read_tokens > 0 else 0.0
+    plain = entry.plain_tokens_per_second if _positive(entry.plain_tokens_per_second) else speed
+    share = min(max(entry.again_tokens, 0) / entry.read_tokens, 1.0) if entry.read_tokens > 0 else 0.0
     sums = Sums(1, entry.tokens, entry.decode_s, entry.prompt_s * share)
     row = Row(
         month=time.strftime("%Y-%m", time.localtime(entry.at or time.time())),

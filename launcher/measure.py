@@ -16,7 +16,6 @@ from typing import Any, Protocol, TypeVar
 from launcher.client.events import ChatRequest, Message, Sampling
 from launcher.errors import LauncherError
 from launcher.lifecycle_types import Lease
-from launcher.methods import Method
 from launcher.plan import LaunchPlan
 from launcher.race_record import Recorder
 from launcher.race_types import RaceEvent, Side
@@ -147,12 +146,12 @@ def measured_request(
     )
 
 
-def side_of(plan: LaunchPlan, method: Method | None = None) -> Side:
-    """``plan`` as it stands in records. ``method`` where more of it is known than a plan tells."""
-    method, resolved = method or Method(plan.spec_type, plan.draft_max), plan.resolved
+def side_of(plan: LaunchPlan) -> Side:
+    """``plan`` as it stands in records."""
+    resolved = plan.resolved
     return Side(
-        name=method.name,
-        method=method,
+        name=plan.method.name,
+        method=plan.method,
         argv=plan.argv,
         engine=f"{resolved.engine.kind} {resolved.engine.version}",
         model=resolved.target.label,

@@ -186,8 +186,9 @@ def _length(resolved: Resolved, method: Method) -> str | None:
     return None
 
 
-def planned(settings: Settings, resolved: Resolved, method: Method | None) -> Speculation:
-    """What to draft with: ``method`` where one is given, else what the settings ask for.
+def planned(settings: Settings, resolved: Resolved, method: Method | None, source: str = "") -> Speculation:
+    """What to draft with: ``method`` where one is given, else what the settings ask for. ``source``: where ``method``
+    comes from, in words ("learned on this machine"); empty: somebody chose it.
 
     Raises PlanRefused for parts that cannot work together and for a method that cannot be had.
     """
@@ -202,7 +203,7 @@ def planned(settings: Settings, resolved: Resolved, method: Method | None) -> Sp
     size = resolved.drafter.header.block_size if resolved.drafter else None
     whole = method == Method(DSPARK, size)
     length_why = _BLOCK_SIZE.format(size) if whole else f"draft length of {method.name}, in tokens"
-    return Speculation(method, f"{method.name} was chosen", with_drafter, length_why)
+    return Speculation(method, source or f"{method.name} was chosen", with_drafter, length_why)
 
 
 def _asked(settings: Settings, resolved: Resolved) -> Speculation:

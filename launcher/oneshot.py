@@ -165,7 +165,7 @@ def _light(plan: LaunchPlan) -> LaunchPlan:
     for flag in ("--no-warmup", "--no-repack"):
         if engine.can(flag):
             words.append(flag)
-    return replace(plan, argv=(*words, *address), spec_type="none", draft_max=None, port_asked=False)
+    return replace(plan, argv=(*words, *address), method=PLAIN, port_asked=False)
 
 
 def answer(
@@ -198,9 +198,8 @@ def answer(
     figures = counted(done.errors.decode("utf-8", "replace"))
     if done.returncode or figures is None:
         raise _broken(done)
-    method = Method(plan.spec_type, plan.draft_max)
     reason = "length" if figures.predicted >= options.max_tokens else "stop"
-    return OneShot(text.text, prompt, method, figures, reason)
+    return OneShot(text.text, prompt, plan.method, figures, reason)
 
 
 def command(plan: LaunchPlan, program: Path, options: OneShotOptions, file: Path) -> list[str]:

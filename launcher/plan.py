@@ -10,7 +10,7 @@ from launcher.devices import backend_of, differences
 from launcher.errors import PlanRefused
 from launcher.fit import ALL_LAYERS, DEFAULT_CONTEXT, PROCESSOR_BATCH, Fit, fit
 from launcher.hardware.model import Gpu, Machine
-from launcher.methods import DRAFT_ON, DRAFT_P_MIN, DSPARK, Method, Speculation, offered, planned
+from launcher.methods import DRAFT_ON, DRAFT_P_MIN, DSPARK, PLAIN, Method, Speculation, offered, planned
 from launcher.need import BATCH
 from launcher.resolved import Resolved
 from launcher.settings import Settings
@@ -36,9 +36,9 @@ class LaunchPlan:
     """The exact llama-server command line and why. Plans that start the same server compare equal.
 
     ``argv`` includes the program; host and port stand at its end. ``env`` holds only what differs
-    from the launcher's own environment. ``context`` is in tokens. ``spec_type`` is llama-server's
-    name ("draft-dspark", ...) or "none"; ``draft_max`` the draft length in tokens. ``fit``: what it needs
-    of memory, and against what; free memory changes, so plans do not compare it.
+    from the launcher's own environment. ``context`` is in tokens. ``method``: how it drafts, as it stands on
+    the command line. ``fit``: what it needs of memory, and against what; free memory changes, so plans do not
+    compare it.
     """
 
     argv: tuple[str, ...]
@@ -48,13 +48,27 @@ class LaunchPlan:
     port: int
     port_asked: bool
     context: int
-    spec_type: str
-    draft_max: int | None
+    method: Method
     speculation_requested: bool
     speculation_why: str = field(compare=False)
     reasons: tuple[Reason, ...] = field(compare=False)
     warnings: tuple[str, ...] = field(compare=False)
     fit: Fit | None = field(default=None, compare=False)
+
+    @property
+    def spec_type(self) -> str:
+        """The method's kind by llama-server's name ("draft-dspark", ...) or "none"."""
+        return self.method.spec_type
+
+    @property
+    def draft_max(self) -> int | None:
+        """The method's draft length in tokens; None where the engine's own default holds."""
+        return self.method.draft_max
+
+    @property
+    def speculation(self) -> str:
+        """The whole method in people's words, "none" where nothing is drafted."""
+        return "none" if self.method == PLAIN else self.method.name
 
     def command(self, port: int, *extra: str) -> list[str]:
         """The argv with another port and more arguments (alias and key of a run)."""
@@ -62,12 +76,18 @@ class LaunchPlan:
 
 
 def make_plan(
-    settings: Settings, machine: Machine, resolved: Resolved, method: Method | None = None
+    settings: Settings,
+    machine: Machine,
+    resolved: Resolved,
+    method: Method | None = None,
+    *,
+    source: str = "",
 ) -> LaunchPlan:
     """The plan that the settings ask for; with ``method`` the same one with exactly that way to draft.
 
     Plans that differ by their method alone have the same batch, threads, context and slots, so their speeds can
-    be compared; they take any free port, since two of them may run at once. Raises PlanRefused for parts that
+    be compared; they take any free port, since two of them may run at once. ``source``: where ``method`` comes
+    from, for a plan that is to run alone and has the port that was asked for. Raises PlanRefused for parts that
     cannot work together and for values that the model does not allow.
     """
     engine, target = resolved.engine, resolved.target
@@ -76,7 +96,7 @@ def make_plan(
             f"{target.path} is a drafter (architecture {target.header.architecture}), not a model to chat with.",
             "Give the target's file as BONSAI_MODEL and this one as BONSAI_DRAFTER.",
         )
-    speculation = planned(settings, resolved, method)
+    speculation = planned(settings, resolved, method, source)
     on_processor = _on_processor(resolved, machine)
     batch = PROCESSOR_BATCH if on_processor else BATCH
     found = _fit(
@@ -128,10 +148,9 @@ def make_plan(
         resolved=resolved,
         host=settings.host.value,
         port=settings.port.value,
-        port_asked=settings.port.asked and method is None,
+        port_asked=settings.port.asked and (method is None or bool(source)),
         context=context,
-        spec_type=speculation.method.spec_type,
-        draft_max=speculation.method.draft_max,
+        method=speculation.method,
         speculation_requested=settings.speculative.value if method is None else method.spec_type != "none",
         speculation_why=speculation.why,
         reasons=tuple(reasons),

@@ -37,8 +37,11 @@ def plan_json(plan: LaunchPlan, machine: Machine) -> dict[str, object]:
         "memory": _memory_json(plan.fit) if plan.fit else None,
         "speculation": {
             "requested": plan.speculation_requested,
-            "type": plan.spec_type,
-            "draft_max": plan.draft_max,
+            "type": plan.method.spec_type,
+            "draft_max": plan.method.draft_max,
+            "p_min": plan.method.p_min,
+            "draft_on": plan.method.draft_on,
+            "name": plan.method.name,
         },
         "machine": machine.to_json(),
         "on_disk": plan.resolved.on_disk,
@@ -86,6 +89,7 @@ def given_machine(path: Path) -> Machine:
 def print_plan(plan: LaunchPlan, machine: Machine) -> None:
     """The command line on stdout, ready to paste; the reasons and the machine below it on stderr."""
     console.data(shlex.join(plan.argv))
+    console.say(f"Speculation: {plan.speculation} ({plan.speculation_why})")
     width = max(len(_short(reason.part)) for reason in plan.reasons)
     for reason in plan.reasons:
         console.say(f"  {_short(reason.part):<{width}}  {reason.why}")

@@ -46,7 +46,7 @@ def run_server(
     if host not in LOOPBACK:
         argv += ["--api-key-file", str(_new_key(paths.run))]
     console.say(f"Model: {plan.resolved.target.label}. {plan.resolved.engine.why}.")
-    console.say(f"Speculation: {plan.spec_type} ({plan.speculation_why}).")
+    console.say(f"Speculation: {plan.speculation} ({plan.speculation_why}).")
     console.say(shlex.join(argv), "dim")
     console.say(f"OpenAI-compatible API: http://{host}:{port}/v1 — Ctrl+C ends it.")
     child_env = clean_env(env) | dict(plan.env)

@@ -69,7 +69,7 @@ def _plan(plan: LaunchPlan) -> Iterator[str]:
         if file is not None:
             header = file.header
             yield f"- {name}: {file.label}, architecture {header.architecture}, {header.file_bytes} bytes"
-    yield f"- Speculation: {plan.spec_type} ({plan.speculation_why})"
+    yield f"- Speculation: {plan.speculation} ({plan.speculation_why})"
     yield f"- Context: {plan.context} tokens"
     environment = "".join(f"{name}={shlex.quote(value)} " for name, value in plan.env.items())
     yield from ("", *_fenced(environment + shlex.join(plan.argv)))

@@ -67,7 +67,7 @@ class Answer:
         self._outbox = outbox
         self._learned = learned  # its ledger counts
         self._plan: LaunchPlan | None = None
-        self._before = 0  # tokens of the conversation that an engine knew when its last answer ended
+        self._before = 0  # tokens of the conversation that a prompt cache would have kept
         self._draft = AnswerDraft(ask.answer_id, time.time())
         self.ended = asyncio.Event()  # what came is kept, nothing more is written
         self._stopped = False
@@ -194,6 +194,7 @@ class Answer:
             if self.ask.leave_out_oldest and shorter and count is not None and count + room > context:
                 self._draft.left_out += len(turns) - len(shorter)
                 turns = shorter
+                self._before = 0  # it begins otherwise now: no cache would have known it
                 continue
             return ChatRequest(
                 messages,

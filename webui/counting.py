@@ -13,11 +13,15 @@ from webui.state import LearnedRoom
 
 
 def before_tokens(turns: Sequence[Turn]) -> int:
-    """Tokens of a conversation that an engine had read or written when its last answer ended; 0 before the first and
-    where that is not known. ``turns`` end with the prompt that is to be answered."""
+    """Tokens at the beginning of a conversation that a prompt cache would have kept from its last answer; 0 before the
+    first and where that is not known. ``turns`` end with the prompt that is to be answered.
+
+    Thoughts are not sent again: after an answer with thoughts, the new prompt is like the old one up to its end only.
+    """
     for turn in reversed(turns[:-1]):
         if turn.role == "assistant" and turn.timings is not None:
-            return (turn.timings.prompt_tokens or 0) + turn.timings.predicted_tokens
+            timings = turn.timings
+            return (timings.prompt_tokens or 0) + (0 if turn.thinking else timings.predicted_tokens)
     return 0
 
 

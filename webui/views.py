@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from launcher.lifecycle import Status
-from launcher.methods import Offer, offered
+from launcher.methods import PLAIN, Offer, offered
 from launcher.plan import LaunchPlan
 from launcher.store import Conversation, ConversationSummary, Listing, Turn
 from webui.blocks import utf16
@@ -112,13 +112,8 @@ def _speculation(status: Status) -> dict[str, Any]:
             "reason": "",
         }
     # What was asked for and refused counts as on, so that the switch offers the way back.
-    on = plan.spec_type != "none" or (status.phase == "failed" and status.speculative)
+    on = plan.method != PLAIN or (status.phase == "failed" and status.speculative)
     drafter = plan.resolved.drafter
-    label = (
-        f"{plan.spec_type.removeprefix('draft-')}{f' {plan.draft_max}' if plan.draft_max else ''}"
-        if plan.spec_type != "none"
-        else ""
-    )
     offers = offered(plan.resolved)
     drafts = [offer for offer in offers if offer.method.drafter_needed]
     possible = on or any(offer.why_not is None for offer in drafts)
@@ -133,7 +128,7 @@ def _speculation(status: Status) -> dict[str, Any]:
         "possible": possible,
         "why": why,
         "costs": COSTS,
-        "label": label,
+        "label": "" if plan.method == PLAIN else plan.speculation,
         "reason": reason,
     }
 
@@ -180,7 +175,7 @@ def _plan(plan: LaunchPlan) -> dict[str, Any]:
             "value": resolved.drafter.label if resolved.drafter else "none",
             "source": resolved.drafter.path if resolved.drafter else resolved.drafter_why,
         },
-        {"name": "Speculation", "value": plan.spec_type, "source": plan.speculation_why},
+        {"name": "Speculation", "value": plan.speculation, "source": plan.speculation_why},
         {"name": "Context", "value": f"{number(plan.context)} tokens", "source": ""},
         {"name": "Address", "value": f"{plan.host}:{plan.port}", "source": ""},
     ]

@@ -184,7 +184,7 @@ def test_the_key_names_what_the_figures_depend_on() -> None:
         machine="a processor, a GPU (550)",
         target=f"target.gguf, 1000 bytes, {'ab' * 8}",
         drafter="drafter.gguf, 1000 bytes",
-        engine="mainline b1",
+        engine="own mainline b1, cuda",
     )
     assert key_of(MACHINE, resolved(drafter=None)).drafter == "none"
 
@@ -196,6 +196,8 @@ def test_what_changes_all_the_time_does_not_change_the_key() -> None:
     assert key_of(before, resolved()) == key_of(after, resolved())
     moved = resolved(target=replace(TARGET, path="D:\\models\\target.gguf"))
     assert key_of(before, moved) == key_of(before, resolved())
+    built = replace(ENGINE, kind="built")
+    assert key_of(before, resolved(engine=built)) != key_of(before, resolved())
     newer = replace(MACHINE, gpus=(replace(gpu, driver="560.1"),))
     assert key_of(newer, resolved()) != key_of(before, resolved())
 

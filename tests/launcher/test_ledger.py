@@ -9,8 +9,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from launcher.client.events import Timings
 from launcher.errors import FileProblem
@@ -233,3 +236,106 @@ def test_two_processes_count_everything_once(ledger: Ledger, tmp_path: Path) -> 
     assert summary.answers == 55
     assert summary.saved_s == pytest.approx(110.0)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["ledger.json"]
+
+
+# -- files of before, and any order of events ------------------------------------------------------------------
+
+BEFORE = """{"format": "bonsai-ledger", "version": 1, "content": {
+ "rows": [
+  {"month": "2025-06", "what": "cpu | target | drafter | mainline b1", "method": "dspark 4",
+   "counted": {"answers": 2, "tokens": 400, "decode_s": 4.0, "again_s": 0.5}, "plain_s": 8.0,
+   "waiting": {"answers": 1, "tokens": 100, "decode_s": 1.0, "again_s": 0.0}},
+  {"month": "2025-07", "what": "target", "method": "dspark 4, p-min 0.5",
+   "waiting": {"answers": 1, "tokens": 100, "decode_s": 1.0, "again_s": 0.25}}
+ ],
+ "speeds": [{"what": "cpu | target | drafter | mainline b1", "tokens_per_second": 50.0, "source": "a lab"}]}}"""
+
+
+def test_a_file_of_before_is_read_and_gone_on_with(ledger: Ledger, tmp_path: Path) -> None:
+    file = tmp_path / "data" / "ledger.json"
+    file.parent.mkdir()
+    file.write_text(BEFORE)
+    assert ledger.summary().net_s == pytest.approx(3.5)
+    assert (ledger.summary().answers, ledger.summary().not_counted) == (2, 2)
+    ledger.add(replace(GAIN, plain_tokens_per_second=None, method=Method("draft-dspark", 4, 0.5), at=1.752e9))
+    ledger.know_plain("target", 50.0, "a race")
+    summary = ledger.summary()
+    assert [(row.month, row.method, row.counted.answers) for row in ledger.rows()] == [
+        ("2025-06", "dspark 4", 2),
+        ("2025-07", "dspark 4, p-min 0.5", 2),
+    ]
+    assert (summary.answers, summary.not_counted) == (4, 1)
+    assert summary.saved_s == pytest.approx(4.0 + 1.0 + 2.0)
+    assert summary.prompt_lost_s == pytest.approx(0.75)
+
+
+WHATS, SECONDS = st.sampled_from(["one target", "another"]), st.floats(0.01, 1e4)
+ENTRIES = st.builds(
+    Entry,
+    what=WHATS,
+    method=st.sampled_from([PLAIN, DSPARK, Method("draft-dspark", 4, 0.5), Method("ngram-mod")]),
+    tokens=st.integers(0, 5000),
+    decode_s=SECONDS,
+    read_tokens=st.integers(0, 5000),
+    prompt_s=st.floats(0, 1e3),
+    again_tokens=st.sampled_from([-500, 0, 1, 300, 6000]),
+    plain_tokens_per_second=st.sampled_from([None, None, math.nan, 0.0, -1.0, 40.0]),
+    at=st.sampled_from([1.75e9, 1.76e9]),
+)
+PLAIN_SPEEDS = st.builds(PlainSpeed, WHATS, SECONDS, st.just("a race"))
+
+
+@settings(max_examples=30, deadline=None, phases=(Phase.generate,))  # each writes files: shrinking takes long
+@given(events=st.lists(st.one_of(ENTRIES, PLAIN_SPEEDS), max_size=12))
+def test_every_answer_is_counted_once_at_the_speed_known_then_or_first_known_later(
+    tmp_path_factory: pytest.TempPathFactory, events: list[Entry | PlainSpeed]
+) -> None:
+    ledger = Ledger(tmp_path_factory.mktemp("any"))
+    saved = lost = 0.0
+    counted = waiting = 0
+    for at, event in enumerate(events):
+        if isinstance(event, PlainSpeed):
+            ledger.know_plain(event.what, event.tokens_per_second, event.source)
+            continue
+        ledger.add(event)
+        if event.method == PLAIN or event.tokens == 0:
+            continue
+        known = [one.tokens_per_second for one in events[:at] if priced(one, event)][-1:]
+        known += [one.tokens_per_second for one in events[at:] if priced(one, event)][:1]
+        speed = 40.0 if event.plain_tokens_per_second == 40.0 else known[0] if known else None
+        if speed is None:
+            waiting += 1
+            continue
+        counted += 1
+        saved += event.tokens / speed - event.decode_s
+        if event.read_tokens:
+            again = min(max(event.again_tokens, 0), event.read_tokens)
+            lost += event.prompt_s * again / event.read_tokens
+    summary = ledger.summary()
+    assert (summary.answers, summary.not_counted) == (counted, waiting)
+    assert summary.saved_s == pytest.approx(saved, rel=1e-9, abs=1e-6)
+    assert summary.prompt_lost_s == pytest.approx(lost, rel=1e-9, abs=1e-6)
+    assert summary.net_s == pytest.approx(saved - lost, rel=1e-9, abs=1e-6)
+
+
+def priced(one: Entry | PlainSpeed, entry: Entry) -> TypeGuard[PlainSpeed]:
+    return isinstance(one, PlainSpeed) and one.what == entry.what
+
+
+@given(
+    prompt=st.none() | st.integers(0, 10_000),
+    cached=st.none() | st.integers(0, 12_000),
+    speed=st.none() | st.floats(1e-3, 1e6),
+    tokens=st.integers(0, 10_000),
+    rate=st.none() | st.floats(0, 1e6),
+    before=st.integers(0, 20_000),
+)
+def test_no_more_is_charged_than_was_read(
+    prompt: int | None, cached: int | None, speed: float | None, tokens: int, rate: float | None, before: int
+) -> None:
+    entry = entry_of(Timings(prompt, cached, speed, tokens, rate), DSPARK, "target", before)
+    assert (entry is None) == (not rate or tokens < 2)
+    if entry is not None and rate:
+        assert 0 <= entry.again_tokens <= min(entry.read_tokens, before)
+        assert entry.prompt_s == pytest.approx(entry.read_tokens / speed if speed else 0.0)
+        assert entry.decode_s == pytest.approx(tokens / rate)

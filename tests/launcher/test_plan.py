@@ -10,7 +10,7 @@ from launcher.errors import PlanRefused
 from launcher.hardware.model import Machine
 from launcher.methods import PLAIN, Method
 from launcher.plan import LaunchPlan, make_plan
-from launcher.report import plan_json
+from launcher.report import plan_json, print_plan
 from launcher.resolved import Device, Resolved
 from launcher.settings import resolve
 from tests.plans import DRAFTER, ENGINE, MACHINE, TARGET, resolved
@@ -38,14 +38,15 @@ def test_speculative_flags_are_those_of_the_seeds() -> None:
     }
     expected |= {"-ngld": "999", "-np": "1", "-c": "16384", "-fa": "on"}
     assert {flag: value(made, flag) for flag in expected} == expected
-    assert (made.spec_type, made.draft_max) == ("draft-dspark", 4)
+    assert made.method == Method("draft-dspark", 4)
+    assert (made.spec_type, made.draft_max, made.speculation) == ("draft-dspark", 4, "dspark 4")
 
 
 def test_off_until_asked_for() -> None:
     made = plan({})
     assert "-md" not in made.argv
     assert value(made, "--spec-type") == "none"
-    assert made.spec_type == "none"
+    assert (made.method, made.spec_type, made.speculation) == (PLAIN, "none", "none")
     assert "BONSAI_SPECULATIVE=1" in made.speculation_why
 
 
@@ -249,6 +250,47 @@ def test_free_memory_alone_makes_no_other_plan() -> None:
     one, other = plan({}, TRIO, machine(32, card(16))), plan({}, TRIO, machine(32, card(24)))
     assert one == other
     assert one.fit != other.fit
+
+
+ABLE = replace(
+    ENGINE,
+    flags=ENGINE.flags | {"--spec-draft-p-min", "-devd"},
+    spec_types=ENGINE.spec_types | {"ngram-mod"},
+)
+WHOLE = Method("ngram-mod,draft-dspark", 3, 0.5, "cpu")
+
+
+def test_a_plan_knows_its_method_to_the_last_detail() -> None:
+    made = make_plan(resolve({}, {}), MACHINE, resolved(engine=ABLE), WHOLE)
+    assert made.method == WHOLE
+    assert made.speculation == "ngram-mod + dspark 3, p-min 0.5, draft on CPU"
+    assert (value(made, "--spec-draft-p-min"), value(made, "-devd")) == ("0.5", "none")
+    assert plan_json(made, MACHINE)["speculation"] == {
+        "requested": True,
+        "type": "ngram-mod,draft-dspark",
+        "draft_max": 3,
+        "p_min": 0.5,
+        "draft_on": "cpu",
+        "name": "ngram-mod + dspark 3, p-min 0.5, draft on CPU",
+    }
+    less = make_plan(resolve({}, {}), MACHINE, resolved(engine=ABLE), replace(WHOLE, p_min=None))
+    assert less != made
+
+
+def test_what_runs_alone_listens_where_it_was_asked_to_and_says_where_it_comes_from() -> None:
+    asked = resolve({}, {"BONSAI_PORT": "9000"})
+    compared = make_plan(asked, MACHINE, resolved(engine=ABLE), WHOLE)
+    alone = make_plan(asked, MACHINE, resolved(engine=ABLE), WHOLE, source="learned here")
+    assert (compared.port_asked, alone.port_asked) == (False, True)
+    assert alone.argv == compared.argv
+    assert alone.speculation_why == "learned here"
+    reasons = {reason.part: reason.why for reason in alone.reasons}
+    assert reasons[f"--spec-type {WHOLE.spec_type}"] == "learned here"
+
+
+def test_the_plan_on_paper_names_the_whole_method(capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(make_plan(resolve({}, {}), MACHINE, resolved(engine=ABLE), WHOLE), MACHINE)
+    assert f"Speculation: {WHOLE.name} (" in " ".join(capsys.readouterr().err.split())
 
 
 def test_memory_as_json() -> None:

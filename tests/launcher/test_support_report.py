@@ -37,6 +37,7 @@ def test_it_has_versions_hardware_plan_steps_and_log() -> None:
         "- Speculation off: it is full.",
         "a processor",
         "own, mainline, b1",
+        "- Speculation: dspark 4 (asked by BONSAI_SPECULATIVE)",
         "GGML_METAL_TENSOR_DISABLE=1 ",
         "--spec-type draft-dspark",
         "found 1 CUDA devices",

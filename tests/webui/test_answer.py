@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from launcher.errors import EngineDied, StoreError
 from launcher.store import ChatSettings, Store, Turn
 from tests.fakes.paced_server import PacedConfig, PacedServer
 from tests.webui.fake_lifecycle import FakeLifecycle
+from tests.webui.lab_pages import Memory
 from webui.answer import Answer, Ask, waiting_for
 from webui.book import Book
 from webui.conversation import with_prompt
@@ -29,6 +30,7 @@ class Scene:
     store: Store
     book: Book
     conversation: str = ""
+    memory: Memory = field(default_factory=Memory)
 
     async def prompt(self, text: str, turn_id: str = "u1") -> str:
         """Put a message into the conversation, a new one for the first."""
@@ -42,7 +44,7 @@ class Scene:
     def answer(self, prompt_id: str, **more: Any) -> tuple[Answer, Outbox]:
         outbox = Outbox()
         ask = Ask(self.conversation, prompt_id, f"a-{prompt_id}", **more)
-        return Answer(ask, self.lifecycle, self.book, outbox), outbox
+        return Answer(ask, self.lifecycle, self.book, outbox, self.memory), outbox
 
     async def ask(self, text: str, turn_id: str = "u1", **more: Any) -> tuple[Turn, list[dict[str, Any]]]:
         answer, outbox = self.answer(await self.prompt(text, turn_id), **more)
@@ -273,6 +275,10 @@ def test_the_oldest_messages_are_left_out_visibly_when_that_is_wanted(tmp_path: 
         assert sent[-1]["content"].startswith("4 ")
         # Nothing is lost from the conversation itself.
         assert len(it.kept) == 8
+        charged = [before for _, _, before in it.memory.counted]
+        assert charged[0] == 0
+        assert 0 < charged[1] < charged[2]
+        assert charged[3] == 0, "no cache knows a conversation that begins otherwise"
 
     play(tmp_path, act, text="Yes.", rate=500, context=512)
 

@@ -127,7 +127,7 @@ def test_what_was_changed_stays_on_show_until_it_is_put_away(page: Running, tab:
     note.get_by_role("button", name="Put this note away").click()
     expect(note).to_be_empty()
     page.lifecycle.become(busy_with="chat")
-    expect(tab.locator("#b-status")).to_have_attribute("title", "Ready. · own b1 · busy: chat")
+    expect(tab.locator("#b-status")).to_have_attribute("title", "Ready. · own b1 · dspark 4 · busy: chat")
     expect(note).to_be_empty()
     tab.reload()
     tab.wait_for_function("document.documentElement.dataset.ready === 'yes'")

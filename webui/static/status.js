@@ -87,7 +87,7 @@ function draw() {
   }
   const text = parts.filter(Boolean).join(" · ");
   if ($("b-status-text").textContent !== text) $("b-status-text").textContent = text;
-  place.title = status ? [status.message, status.engine, status.busy_with && `busy: ${status.busy_with}`].filter(Boolean).join(" · ") : "";
+  place.title = status ? [status.message, status.engine, status.speculation.label, status.busy_with && `busy: ${status.busy_with}`].filter(Boolean).join(" · ") : "";
   banners(status);
 }
 
