@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from launcher import console
 from launcher.ask import make_lifecycle
+from launcher.counted import know_raced
 from launcher.errors import AnswerProblem, StoreError
 from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect
@@ -68,6 +69,7 @@ def run_race_command(
             races = asyncio.run(_race(lifecycle, specs, _Progress(RaceStore(paths.data)), stop))
     finally:
         lifecycle.close()
+    know_raced(paths, specs[0], races)
     _print(races, options.whole_set, form, with_texts)
     if races[-1].ended == "failed":
         raise AnswerProblem(f"The race ended early. {races[-1].problem}", races[-1].remedy)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from launcher.ledger import Ledger
 from launcher.practice import expected_acceptance, known_text, known_thinking
 from tests.conftest import Bonsai, free_port, wait_until
 from tests.standins import engine_script
@@ -76,6 +77,21 @@ def test_shorter_drafts_are_honoured(bonsai: Bonsai, engine_env: dict[str, str])
     answer = ask(bonsai, QUICKSORT, BONSAI_SPECULATIVE="1", BONSAI_SPEC_NMAX="2", **engine_env)
     assert answer["text"] == known_text("code")
     assert answer["timings"]["draft_n"] == expected_acceptance("code", n_max=2).draft_n
+
+
+def test_an_answer_with_speculation_is_a_chat_of_one_message_to_the_ledger(
+    bonsai: Bonsai, home: Path
+) -> None:
+    ledger = Ledger(home)
+    ask(bonsai, QUICKSORT, "--max-tokens", "20")
+    assert ledger.rows() == ()
+    ask(bonsai, QUICKSORT, "--max-tokens", "20", BONSAI_SPECULATIVE="1", BONSAI_SPEC_NMAX="2")
+    [row] = ledger.rows()
+    assert (row.method, row.waiting.answers, row.waiting.tokens) == ("dspark 2", 1, 20)
+    assert row.waiting.again_s == 0
+    (home / "ledger.json").unlink()
+    (home / "ledger.json").mkdir()  # which takes nothing from an answer
+    assert ask(bonsai, QUICKSORT, "--max-tokens", "20", BONSAI_SPECULATIVE="1")["text"]
 
 
 def test_limit_of_tokens_is_told(bonsai: Bonsai) -> None:

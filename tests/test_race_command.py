@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
+import statistics
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from launcher.ledger import Book
 from launcher.practice import expected_acceptance, known_text
 from launcher.race_store import RaceStore
+from launcher.store_shared import SharedFile
 from tests.conftest import Bonsai, wait_until
 from tests.fakes import paced_engine
 
@@ -126,11 +129,19 @@ def test_a_table_by_kind(bonsai: Bonsai, home: Path) -> None:
 def test_words_and_figures_for_people(bonsai: Bonsai, home: Path) -> None:
     done = bonsai("race", "--rounds", "2", "--max-tokens", "60", env=paced(home))
     assert done.returncode == 0, done.stderr
+    [speed] = SharedFile(home / "ledger.json", Book, "the ledger", "bonsai-ledger").read().speeds
+    [kept] = RaceStore(home).list().races
+    rates = [run.timings.tokens_per_second or 0 for run in RaceStore(home).load(kept.id).of(0)]
+    assert speed.source == "a race"
+    assert speed.tokens_per_second == pytest.approx(statistics.median(rates))
+    (home / "ledger.json").unlink()
+    (home / "ledger.json").mkdir()  # which takes nothing from a race
     assert "dspark 4" in done.stdout.splitlines()[0]
     assert "decode speed" in done.stdout
     assert "round 2: plain" in done.stderr
     assert "Both engines stay loaded" in done.stderr or "take turns" in done.stderr
     shown = bonsai("race", "--rounds", "1", "--max-tokens", "60", "--markdown", env=paced(home))
+    assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("# Race: plain against dspark 4\n")
 
 

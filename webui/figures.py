@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launcher.client.events import Timings
+from launcher.methods import PLAIN
 from launcher.plan import LaunchPlan
 from launcher.store import Turn
 
@@ -28,9 +29,8 @@ def engine_label(plan: LaunchPlan) -> str:
     """What answered, kept with each answer: engine, model, and whether speculation was asked for."""
     engine = plan.resolved.engine
     parts = [f"{engine.kind} {engine.version}".strip(), plan.resolved.target.label]
-    if plan.speculation_requested or plan.spec_type != "none":
-        length = f" {plan.draft_max}" if plan.draft_max else ""
-        parts.append(f"{_SPECULATION_ASKED}{plan.spec_type.removeprefix('draft-')}{length}")
+    if plan.speculation_requested or plan.method != PLAIN:
+        parts.append(f"{_SPECULATION_ASKED}{plan.speculation}")
     else:
         parts.append("plain")
     return " · ".join(parts)

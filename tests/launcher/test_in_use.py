@@ -25,8 +25,10 @@ from tests import plans
 from tests.launcher import lab_samples as samples
 
 TYPES = frozenset({"none", "draft-dspark", "ngram-simple"})
-RESOLVED = plans.resolved(engine=replace(plans.ENGINE, spec_types=TYPES))
+FLAGS = plans.FLAGS | {"--spec-draft-p-min", "-devd"}
+RESOLVED = plans.resolved(engine=replace(plans.ENGINE, spec_types=TYPES, flags=FLAGS))
 SHORT, TABLE = Method("draft-dspark", 2), Method("ngram-simple")
+SURE = Method("draft-dspark", 4, 0.5, "cpu")  # which settings cannot say
 
 
 def paths_at(folder: Path) -> Paths:
@@ -49,6 +51,9 @@ def planned(paths: Paths, settings: Settings, *, switch: bool | None = None) -> 
     [
         (SHORT, {}, None, SHORT),
         (TABLE, {}, None, TABLE),
+        (SURE, {}, None, SURE),
+        (SURE, {}, True, SURE),
+        (SURE, {}, False, PLAIN),
         (PLAIN, {}, None, PLAIN),
         (SHORT, {}, False, PLAIN),
         (SHORT, {}, True, SHORT),
@@ -66,8 +71,8 @@ def test_what_runs(
     paths = paths_at(tmp_path)
     take(paths, method)
     plan = planned(paths, resolve({}, env), switch=switch)
-    assert Method(plan.spec_type, plan.draft_max) == runs
-    learned_here = method == SHORT and "BONSAI_SPECULATIVE" not in env and switch is not False
+    assert plan.method == runs
+    learned_here = method in (SHORT, TABLE, SURE) and "BONSAI_SPECULATIVE" not in env and switch is not False
     assert ("learned on this machine" in plan.speculation_why) == learned_here
 
 
@@ -143,7 +148,7 @@ def test_another_engine_makes_it_stale_and_another_labs_advice_is_refused(tmp_pa
     taken = made.page.learned()
     assert taken is not None
     [sentence] = taken.stale
-    assert sentence.startswith("The engine is another: mainline b2")
+    assert sentence.startswith("The engine is another: own mainline b2, cpu; it was own mainline b1, cpu")
     with pytest.raises(BadInput, match="another engine"):
         made.page.use(lab, "coding")
     made.page.undo()
