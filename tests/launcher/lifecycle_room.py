@@ -21,7 +21,7 @@ from launcher.settings import Settings, resolve
 from launcher.supervise import vital
 from launcher.supervise.server import Server
 from tests import plans
-from tests.conftest import wait_until
+from tests.conftest import free_port, wait_until
 
 LINE = "prism"  # reads what the tests' target is said to hold
 
@@ -40,6 +40,8 @@ class Room:
         **env: str,
     ) -> None:
         self.folder, self.program = folder, program
+        # Its own: where others take the usual port meanwhile, an engine that dies is taken to have lost it.
+        self.port = free_port()
         self.settings: Settings = resolve({}, env)
         self.seen: list[Status] = []
         self.owner = Lifecycle(
@@ -58,7 +60,7 @@ class Room:
         chosen = ladder.apply(chosen, rungs)
         engine = replace(plans.ENGINE, program=(str(self.program),), line=LINE)
         plan = make_plan(chosen, plans.MACHINE, plans.resolved(engine=engine))
-        return ladder.marked(plan, rungs)
+        return ladder.marked(replace(plan, port=self.port), rungs)
 
     def serve(self, plan: LaunchPlan) -> Server:
         return Server(
