@@ -4,6 +4,9 @@ Every n-gram type and mix, and the shortest and the longest draft of every draft
 would run at follows from the model in advise_model.py. Then the method that looks best and the one that could still
 beat it answer in turn (the search is that of LUCB: Kalyanakrishnan et al., 2012), until no other could win by more than
 TOLERANCE, or until the engine time is used up; other lengths are measured when that could matter.
+
+Every answer has the lab's length: along an answer both the time of a step (with the context) and what is accepted (with
+the text) change, so a shorter one would measure something else.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launcher.advise_model import (
     NOISE_FREEDOM,
@@ -35,10 +38,11 @@ TOLERANCE = math.log(1.04)
 CONFIDENCE = 0.90  # two-sided, of the search's bounds and of the stated interval
 SURPRISE = 0.1  # how much better a method may be than its only answer says: something may have disturbed it
 REPEATS = 4  # fewer do not show how noisy a machine is
-SHORT, LONG = 128, 300  # tokens of an answer
+# Deviations of an answer: up to QUIET the few answers of a search can make sure, beyond WILD they say little at all.
+QUIET, WILD = 0.10, 0.15
 # The whole matrix repeats a cell until its ratio is known to PRECISION, with so many answers at least and at most.
 LEAST, MOST, PRECISION = 5, 12, 0.05
-MODEST = 0.7  # of the noise that shows: the whole matrix must not be thought longer than it is
+MODEST = 0.7  # of the calm noise that shows: the whole matrix must not be thought longer than it is
 _MEDIAN_ERROR = math.sqrt(math.pi / 2)
 
 
@@ -89,6 +93,13 @@ def answers_needed(noise: float) -> int:
     return MOST
 
 
+def answers_foreseen(candidates: Sequence[Method]) -> tuple[int, int]:
+    """How many answers a search among ``candidates`` usually takes: on four of five of the machines that the benchmark
+    draws it was between these (a few noisy ones take twice as many)."""
+    count = len({PLAIN, *candidates})
+    return math.ceil(1.3 * count), 4 * count
+
+
 class Advisor:
     """Ask ``next`` for what to measure, ``tell`` it the outcome, until there is no next; then read ``verdict``.
 
@@ -107,7 +118,6 @@ class Advisor:
         self._restarted: set[Method] = set()  # those that were started again for another answer
         self._failed: dict[Method, int] = {}
         self._queue = [PLAIN, *_first_look(self._arms, prior), PLAIN]
-        self._looking = True
         self._flip = False
         self._over = False
 
@@ -115,10 +125,9 @@ class Advisor:
         """What to measure now; None when the search is over."""
         self._queue = [method for method in self._queue if method in self._arms]
         if not self._queue and not self._over:
-            self._looking = False
             self._queue = self._more()
             self._over = not self._queue
-        return Trial(self._queue[0], self._length()) if self._queue else None
+        return Trial(self._queue[0], REFERENCE) if self._queue else None
 
     def tell(self, trial: Trial, sample: Sample) -> None:
         """What came of ``trial``. An answer too short to have a speed is asked for once more, then its method is
@@ -148,6 +157,16 @@ class Advisor:
         if method == PLAIN:
             self._arms.clear()
 
+    @property
+    def limit_s(self) -> float | None:
+        """The engine seconds that the search keeps to after its first look, as far as can be told; None before plain
+        decoding was measured. What nothing is known of yet is taken to be as fast as that."""
+        what = self._known()
+        if PLAIN not in what.speeds:
+            return None
+        speeds = dict.fromkeys(self._arms, what.speeds[PLAIN]) | dict(what.speeds)
+        return self._share * self._whole(replace(what, speeds=speeds))
+
     def verdict(self) -> Advice:
         """The advice as far as the answers go. Raises BadInput before plain decoding was measured."""
         what = self._known()
@@ -170,7 +189,8 @@ class Advisor:
             for method, it in speeds.items()
         ]
         tried.sort(key=lambda one: -one.ratio)
-        return Advice(best, *ratio, sure, _text(best, ratio, sure, tried), self._spent, tuple(tried))
+        unseen = len(self._arms) - len(speeds)
+        return Advice(best, *ratio, sure, _text(best, ratio, sure, tried, unseen), self._spent, tuple(tried))
 
     def _certainty(self, best: Method, what: Known) -> tuple[str, tuple[float, float, float]]:
         """How sure ``best`` is the best; and its ratio to plain decoding with the interval of that."""
@@ -179,8 +199,12 @@ class Advisor:
         gain, width = chosen.mean - plain.mean, 0.0
         if best != PLAIN:
             width = student(CONFIDENCE, what.freedom) * math.sqrt(plain.variance + chosen.variance)
-        rival = max((self._gap(method, best, what) for method in speeds if method != best), default=-1.0)
-        return _sureness(rival, width), (math.exp(gain), math.exp(gain - width), math.exp(gain + width))
+        others = [method for method in speeds if method != best]
+        rival = max((self._gap(method, best, what) + _margin(method) for method in others), default=-1.0)
+        rival -= _margin(best)
+        if len(speeds) < len(self._arms):  # stopped early: any of the others may be the best
+            rival = math.inf
+        return _sureness(rival, width, what.noise), (math.exp(gain), math.exp(gain - width), math.exp(gain + width))
 
     # -- the search ------------------------------------------------------------------------------------------
 
@@ -212,14 +236,14 @@ class Advisor:
         found = []
         for method in wanted:
             start = statistics.fmean(self._overheads) if self._starts_again(method) else 0.0
-            left -= self._length() / math.exp(what.speeds[method].mean) + start
+            left -= REFERENCE / math.exp(what.speeds[method].mean) + start
             if left >= 0:
                 found.append(method)
         return found
 
     def _whole(self, what: Known) -> float:
         """The engine time of the whole matrix, in seconds."""
-        repeats = answers_needed(what.noise * MODEST)
+        repeats = answers_needed(what.calm * MODEST)
         seconds = sum(repeats * REFERENCE / math.exp(it.mean) for it in what.speeds.values())
         if not self._overheads:
             return seconds
@@ -230,14 +254,6 @@ class Advisor:
         """Whether each answer of ``method`` needs a start: where plain decoding does, engines make room for each
         other; otherwise it is one that would remember its last answer."""
         return PLAIN in self._restarted or method in self._restarted
-
-    def _length(self) -> int:
-        """Answers are long where each of them needs a start that takes longer than a short one."""
-        plain = self._arms[PLAIN].logs if PLAIN in self._arms else []
-        if plain and self._overheads and (self._looking or PLAIN in self._restarted):
-            long = statistics.fmean(self._overheads) > SHORT * math.exp(plain[0])
-            return LONG if long else SHORT
-        return SHORT
 
     def _gap(self, rival: Method, best: Method, what: Known) -> float:
         """By how much, as a logarithm, ``rival`` may at most be worth more than ``best``."""
@@ -261,19 +277,28 @@ def _first_look(methods: Iterable[Method], prior: Method | None) -> list[Method]
 
 
 def _worth(method: Method, speeds: Mapping[Method, Estimate]) -> float:
-    return speeds[method].mean - (0.0 if method == PLAIN else math.log(WORTH_IT))
+    return speeds[method].mean - _margin(method)
 
 
-def _sureness(rival: float, width: float) -> str:
-    """``rival``: by how much (a logarithm) another method may at most be worth more; ``width``: half the interval
-    of the ratio."""
-    if rival <= TOLERANCE and width <= 0.10:
+def _margin(method: Method) -> float:
+    """By how much, as a logarithm, ``method`` has to beat plain decoding to be worth a change."""
+    return 0.0 if method == PLAIN else math.log(WORTH_IT)
+
+
+def _sureness(rival: float, width: float, noise: float) -> str:
+    """``rival``: by how much (a logarithm) another method may at most be faster; ``width``: half the interval of the
+    ratio; ``noise``: the deviation of a single answer."""
+    if noise > WILD:
+        return "low"
+    if rival <= TOLERANCE and width <= 0.10 and noise <= QUIET:
         return "high"
     return "medium" if rival <= 3 * TOLERANCE else "low"
 
 
-def _text(best: Method, ratio: tuple[float, float, float], sure: str, tried: Sequence[Tried]) -> str:
-    """The advice in words."""
+def _text(
+    best: Method, ratio: tuple[float, float, float], sure: str, tried: Sequence[Tried], unseen: int
+) -> str:
+    """The advice in words; ``unseen`` methods are not known at all."""
     answers = sum(one.answers for one in tried)
     others = [one for one in tried if one.method not in (best, PLAIN) and one.answers]
     if best == PLAIN:
@@ -288,4 +313,7 @@ def _text(best: Method, ratio: tuple[float, float, float], sure: str, tried: Seq
         "medium": "Another choice might be a few per cent faster.",
         "low": "The answers differ too much from each other to be sure: measure again when this machine is quieter.",
     }[sure]
-    return f"{says} {sureness} Measured with {answers} answers."
+    if unseen:
+        count = "1 method was" if unseen == 1 else f"{unseen} methods were"
+        sureness = f"{count} not measured, so a better one may be missing."
+    return f"{says} {sureness} Measured with {answers} {'answer' if answers == 1 else 'answers'}."

@@ -121,18 +121,19 @@ class Answers:
 class Known:
     """``speeds``: the logarithm of each method's tokens a second, where anything can be said.
 
-    ``noise``: deviation of an answer of REFERENCE tokens, rather too small than too large; ``freedom``: how many
-    degrees it rests on, for Student's quantiles.
+    ``noise``: deviation of an answer of REFERENCE tokens; ``calm``: the same, rather too small than too large;
+    ``freedom``: how many degrees they rest on, for Student's quantiles.
     """
 
     speeds: Mapping[Method, Estimate]
     noise: float
+    calm: float
     freedom: int
 
 
 def known(methods: Iterable[Method], answers: Sequence[Answers]) -> Known:
     """What ``answers`` (of some methods, one or more each) say of all ``methods``."""
-    times, noise, freedom = _times(answers)
+    times, noise, calm, freedom = _times(answers)
     speeds = {
         method: Estimate(-time.mean, time.variance)
         for method, time in times.items()
@@ -150,15 +151,15 @@ def known(methods: Iterable[Method], answers: Sequence[Answers]) -> Known:
             if time is not None:
                 tokens = _tokens(places[: method.draft_max])
                 speeds[method] = Estimate(tokens.mean - time.mean, tokens.variance + time.variance)
-    return Known(speeds, noise, freedom)
+    return Known(speeds, noise, calm, freedom)
 
 
 # -- seconds ---------------------------------------------------------------------------------------------------
 
 
-def _times(answers: Sequence[Answers]) -> tuple[dict[Method, Estimate], float, int]:
+def _times(answers: Sequence[Answers]) -> tuple[dict[Method, Estimate], float, float, int]:
     """The logarithm of the seconds a step (without a family: a token), without drift and disturbances; and the
-    ``noise`` and ``freedom`` of Known."""
+    ``noise``, ``calm`` and ``freedom`` of Known."""
     slope = _drift(answers)
     noise, calm, freedom = NOISE, CALM, NOISE_FREEDOM
     means: dict[Method, tuple[float, float, float]] = {}
@@ -186,7 +187,7 @@ def _times(answers: Sequence[Answers]) -> tuple[dict[Method, Estimate], float, i
     found = {
         method: Estimate(mean, (noise**2 + luck) / total) for method, (mean, total, luck) in means.items()
     }
-    return found, calm, freedom
+    return found, noise, calm, freedom
 
 
 def _drift(answers: Sequence[Answers]) -> float:
