@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.amounts import size
 from launcher.archive_names import DIRECTORY, FILE, HARDLINK, SYMLINK
 
 CHUNK = 1 << 20
@@ -79,7 +80,7 @@ class Budget:
 
     def _check(self, total: int) -> None:
         if total > self._limits.bytes:
-            raise ValueError(f"it unpacks to more than {self._limits.bytes / 1e9:.3g} GB")
+            raise ValueError(f"it unpacks to more than {size(self._limits.bytes)}")
         if total > self._limits.ratio_from and total > self._packed * self._limits.ratio:
             raise ValueError(f"it unpacks to more than {self._limits.ratio:g} times its size")
 
@@ -113,20 +114,24 @@ class _Forward:
         self.last = b""
 
     def tell(self) -> int:
+        """Where the stream is, in bytes of what was unpacked."""
         return self._stream.tell()
 
     def seek(self, position: int) -> int:
+        """Skip forward to ``position``; ValueError for one that lies behind."""
         if position < self._stream.tell():
             raise ValueError("its headers lead backwards")
         return self._stream.seek(position)
 
     def read(self, size: int) -> bytes:
+        """The next ``size`` bytes, kept in ``last``; ValueError for more than a header can have."""
         if not 0 <= size <= LONGEST_HEADER:
             raise ValueError("one of its headers has an impossible size")
         self.last = self._stream.read(size)
         return self.last
 
     def data(self, size: int) -> bytes:
+        """The next ``size`` bytes of an entry, fewer at the end of the stream."""
         return self._stream.read(size)
 
 

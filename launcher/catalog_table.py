@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from launcher.catalog import Build, Catalog, HubFile, Line, Model
+from launcher.markdown import table
 
 _SYSTEMS = {"Darwin": "macOS"}
 _BACKENDS = {"cpu": "processor", "cuda": "CUDA", "metal": "Metal", "rocm": "ROCm", "vulkan": "Vulkan"}
@@ -21,18 +22,18 @@ practice pair, which is built in, needs no download and is no language model.
 
 def page_markdown(catalog: Catalog) -> str:
     """The whole page, ending in a newline."""
-    models = _table(
+    models = table(
         ("model", "file", "format", "size (GB)", "sha256", "read by", "licence"),
         (row for model in catalog.models for row in _weights(catalog, model)),
     )
-    drafters = _table(
+    drafters = table(
         ("model", "drafter", "method", "size (GB)", "loaded by", "without a drafter's file"),
         (row for model in catalog.models for row in _drafters(catalog, model)),
     )
-    lines = _table(
+    lines = table(
         ("line", "release", "reads", "loads as drafter", "speculates by", "note"), map(_line, catalog.lines)
     )
-    builds = _table(
+    builds = table(
         ("line", "system", "computes on", "archives, in the order of unpacking", "note"),
         (_build(line, build) for line in catalog.lines for build in line.builds),
     )
@@ -43,8 +44,8 @@ def page_markdown(catalog: Catalog) -> str:
         ("Engine builds", "", builds),
     )
     sections = (
-        f"\n## {title}\n{f'{chr(10)}{text}{chr(10)}' if text else ''}\n{table}\n"
-        for title, text, table in parts
+        f"\n## {title}\n{f'{chr(10)}{text}{chr(10)}' if text else ''}\n{rows}\n"
+        for title, text, rows in parts
     )
     return _INTRO + "".join(sections)
 
@@ -112,9 +113,3 @@ def _pin(digest: str | None) -> str:
 
 def _list(words: Iterable[str]) -> str:
     return ", ".join(words)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells with a vertical bar would end early; ours have none, but the file is there to be edited."""
-    cells = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)

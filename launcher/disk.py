@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+from launcher.amounts import size
 from launcher.errors import NoSpace
 
 MARGIN = 1.10  # part files, the file system's own needs, and what else the machine writes meanwhile
@@ -46,20 +47,15 @@ def check_space(wanted: Mapping[Path, int | None]) -> None:
     """NoSpace when the files (path to size in bytes; None: unknown) do not fit, each with a tenth to spare."""
     needed: dict[int, int] = defaultdict(int)
     place: dict[int, Path] = {}
-    for path, size in wanted.items():
+    for path, count in wanted.items():
         device = existing(path.parent).stat().st_dev
-        needed[device] += needed_bytes(path, size or 0)
+        needed[device] += needed_bytes(path, count or 0)
         place.setdefault(device, path.parent)
-    for device, count in needed.items():
+    for device, least in needed.items():
         free = free_bytes(place[device])
-        if free is not None and count > free:
+        if free is not None and least > free:
             raise NoSpace(
-                f"There is too little room in {place[device]}: {gigabytes(count)} are needed (with a tenth to spare), "
-                f"{gigabytes(free)} are free.",
+                f"There is too little room in {place[device]}: {size(least, fine=True)} are needed (with a tenth to "
+                f"spare), {size(free, fine=True)} are free.",
                 "Free some, or choose another disk with BONSAI_HOME.",
             )
-
-
-def gigabytes(count: int) -> str:
-    """For people: "7.2 GB", "12.3 MB"."""
-    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher import __version__, console
-from launcher.disk import existing, free_bytes, gigabytes
+from launcher.amounts import size
+from launcher.disk import existing, free_bytes
 from launcher.engine_store import all_installed
 from launcher.errors import BadInput, LauncherError
 from launcher.fetch_command import may_lack
@@ -85,7 +86,7 @@ def _folder(data: Path) -> Check:
     if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
         return Check("Data folder", "bad", f"{data} cannot be written.", "Choose another with BONSAI_HOME.")
     free = free_bytes(data)
-    return Check("Data folder", "ok", f"{data}" + ("" if free is None else f", {free / 1e9:.1f} GB free"))
+    return Check("Data folder", "ok", f"{data}" + ("" if free is None else f", {size(free)} free"))
 
 
 def _ports(settings: Settings) -> Iterator[Check]:
@@ -145,14 +146,14 @@ def _to_fetch(settings: Settings, paths: Paths, env: Mapping[str, str], machine:
     if offer is None:
         return
     lacking = ", ".join(item.name for item in offer.items if item.state != "done")
-    size = "" if offer.to_fetch is None else f" ({gigabytes(offer.to_fetch)}, as far as sizes are known)"
-    yield Check("Files", "note", f"Not here yet: {lacking}{size}.", "Run `bonsai fetch`.")
+    amount = "" if offer.to_fetch is None else f" ({size(offer.to_fetch)}, as far as sizes are known)"
+    yield Check("Files", "note", f"Not here yet: {lacking}{amount}.", "Run `bonsai fetch`.")
     if not offer.disk_ok and offer.disk_needed is not None and offer.disk_free is not None:
         yield Check(
             "Disk",
             "bad",
-            f"{gigabytes(offer.disk_needed)} are needed in {offer.folder} (with a tenth to spare), "
-            f"{gigabytes(offer.disk_free)} are free.",
+            f"{size(offer.disk_needed, fine=True)} are needed in {offer.folder} (with a tenth to spare), "
+            f"{size(offer.disk_free, fine=True)} are free.",
             "Free some, or choose another disk with BONSAI_HOME.",
         )
 

@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from launcher.amounts import size
 from launcher.compiling import Progress, compile_targets, find_tools, run_lines
 from launcher.engine_probe import probe
 from launcher.errors import BuildFailed, FolderError
@@ -50,6 +51,7 @@ class Source:
 
     @property
     def archive(self) -> str:
+        """The name of its file."""
         return f"{self.package.replace('-', '_')}-{self.version}.tar.gz"
 
 
@@ -288,7 +290,7 @@ def _check_space(folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < SPACE_BYTES:
         raise FolderError(
-            f"Building needs {SPACE_BYTES / 1e9:.1f} GB in {folder}, but only {free / 1e9:.1f} GB are free.",
+            f"Building needs {size(SPACE_BYTES)} in {folder}, but only {size(free)} are free.",
             "Free some space, or choose another place with BONSAI_HOME.",
         )
 

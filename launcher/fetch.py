@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from launcher.amounts import so_far, waiting
 from launcher.errors import Cancelled, DigestMismatch, FetchProblem, FolderError, NetworkProblem
 from launcher.fetch_answer import (
     KEPT,
@@ -15,7 +16,6 @@ from launcher.fetch_answer import (
     StartOver,
     Wanted,
     Wrong,
-    duration,
     is_page,
     judge,
     page_problem,
@@ -23,7 +23,7 @@ from launcher.fetch_answer import (
 from launcher.fetch_http import Answer, open_answer
 from launcher.fetch_lock import only_one
 from launcher.fetch_meter import Meter
-from launcher.fetch_part import Part, beside, check_folder, disk_errors, file_sha256, size
+from launcher.fetch_part import Part, beside, check_folder, disk_errors, file_sha256
 from launcher.fetch_patience import TICK_S
 from launcher.fetch_values import Control, Network, Progress, Remote
 
@@ -142,6 +142,7 @@ class _Fetch:
         self._complete = False  # the end was reached, as far as the last answer knows
 
     def run(self) -> str:
+        """Fetch until the file stands under its name; its sha256. Raises what ``fetch`` does."""
         part = self._part
         while True:
             try:
@@ -304,11 +305,10 @@ class _Fetch:
             raise _Paused
         self._meter.tell(part.have, part.total, "running", self._note)
         if time.monotonic() - self._last_byte > network.stall_s:
-            total = "" if part.total is None else f" of {size(part.total)}"
             raise Again(
                 NetworkProblem(
-                    f"{self._remote.what} stands still at {size(part.have)}{total}: no byte came for "
-                    f"{duration(network.stall_s)}.",
+                    f"{self._remote.what} stands still at {so_far(part.have, part.total)}: no byte came for "
+                    f"{waiting(network.stall_s)}.",
                     "Check the network and the proxy, and start again; what was fetched stays.",
                 )
             )
@@ -339,7 +339,7 @@ class _Fetch:
         until = time.monotonic() + wait_s
         while (left := until - time.monotonic()) > 0:
             self._hold()
-            note = f"{trouble.problem.what} Trying again in {duration(left)}."
+            note = f"{trouble.problem.what} Trying again in {waiting(left)}."
             self._meter.tell(self._part.have, self._part.total, "waiting", note)
             self._control.cancelled.wait(min(TICK_S, left))
 

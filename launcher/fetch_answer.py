@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from launcher.amounts import waiting
 from launcher.errors import DigestMismatch, FetchProblem, NetworkProblem
+from launcher.net_problem import PROXY_HELP
 
 CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,19})-(\d{1,19})|\*)/(\d{1,19}|\*)")
 KEPT = "What was fetched stays; start again later."
@@ -162,10 +164,7 @@ def _refusal_words(status: int, what: str, host: str) -> tuple[str, str]:
             "The file may need an account that agreed to its terms (HF_TOKEN), or a proxy forbids the address.",
         )
     if status == 407:
-        return (
-            "The proxy wants a name and password (407).",
-            "Put them into the proxy's address: http://name:password@host:port.",
-        )
+        return "The proxy wants a name and password (407).", PROXY_HELP
     if status in (404, 410):
         return f"{host} has no {what} ({status}).", "Look for a newer version of the launcher."
     return f"{host} does not give {what}: it answers {status}.", "Try again later."
@@ -176,7 +175,7 @@ def _rate_limit(status: int, headers: Mapping[str, str], wanted: Wanted, now: fl
     why = "too many requests" if status == 429 else "the server is busy"
     if seconds is not None and seconds > wanted.longest_wait_s:
         return FetchProblem(
-            f"{wanted.host} gives {wanted.what} only after {duration(seconds)} ({why}, {status}).",
+            f"{wanted.host} gives {wanted.what} only after {waiting(seconds)} ({why}, {status}).",
             "What was fetched stays; start again after that time.",
         )
     return Again(
@@ -230,10 +229,3 @@ def _other_size(total: int | None, wanted: Wanted) -> DigestMismatch:
         f"{wanted.host} has {wanted.what} with {total} bytes, but it must have {wanted.total}.",
         "The file was changed there, or something on the way changes it: try another network, or later.",
     )
-
-
-def duration(seconds: float) -> str:
-    """For people: "12 s", "7 minutes", "2 hours"."""
-    if seconds < 100:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} minutes" if seconds < 6000 else f"{round(seconds / 3600)} hours"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from launcher import console
-from launcher.disk import gigabytes
+from launcher.amounts import size
 from launcher.errors import NotFetched
 from launcher.fetch_types import Item, Offer
 from launcher.fetching import FetchJob, forbidden
@@ -90,8 +90,8 @@ def describe(offer: Offer) -> None:
     if not any(offer.memory in why for _, why in offer.why):
         console.say(f"  Memory: {offer.memory}")
     if offer.disk_free is not None and offer.disk_needed is not None:
-        free = f"{gigabytes(offer.disk_free)} free in {offer.folder}"
-        console.say(f"  Disk: {gigabytes(offer.disk_needed)} needed (with a tenth to spare), {free}")
+        free = f"{size(offer.disk_free, fine=True)} free in {offer.folder}"
+        console.say(f"  Disk: {size(offer.disk_needed, fine=True)} needed (with a tenth to spare), {free}")
     for notice in offer.notices:
         console.warn(notice)
 
@@ -101,8 +101,8 @@ def _size(item: Item) -> str:
         return f"here: {item.where}"
     if item.total is None:
         return f"from {item.source}, which tells its size"
-    rest = f", {gigabytes(item.have)} of them are here" if item.have else ""
-    return f"{gigabytes(item.total)}{rest}, from {item.source}"
+    rest = f", {size(item.have)} of them are here" if item.have else ""
+    return f"{size(item.total)}{rest}, from {item.source}"
 
 
 def _amount(offer: Offer) -> str:
@@ -110,5 +110,5 @@ def _amount(offer: Offer) -> str:
     unknown = [
         PARTS[item.part].lower() for item in offer.items if item.state != "done" and item.total is None
     ]
-    what = [] if offer.to_fetch is None else [gigabytes(offer.to_fetch)]
+    what = [] if offer.to_fetch is None else [size(offer.to_fetch)]
     return " and ".join([*what, *(f"the {part}" for part in unknown)])

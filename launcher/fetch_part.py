@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from launcher.amounts import size
 from launcher.errors import FolderError, NoSpace
 from launcher.fetch_hash import Hasher
 from launcher.fetch_values import Remote
@@ -30,6 +31,7 @@ REPLACE_TRIES = (0.0, 0.1, 0.3, 1.0, 3.0)  # seconds; a virus scanner on Windows
 
 
 def beside(target: Path, suffix: str) -> Path:
+    """The file of that name with ``suffix`` behind it."""
     return target.with_name(target.name + suffix)
 
 
@@ -74,8 +76,8 @@ def disk_errors(path: Path, what: str, have: int = 0, total: int | None = None) 
 def no_space(folder: Path, what: str, have: int, total: int | None) -> NoSpace:
     """The error for a disk that is too small for the rest of a file."""
     with suppress(OSError):
-        free = size(shutil.disk_usage(folder).free)
-        need = "more than that" if total is None else size(max(0, total - have) + SPARE)
+        free = size(shutil.disk_usage(folder).free, fine=True)
+        need = "more than that" if total is None else size(max(0, total - have) + SPARE, fine=True)
         return NoSpace(
             f"There is not enough room for {what} in {folder}: {need} is needed, {free} is free.",
             "Free some space, or choose another disk with BONSAI_HOME; what was fetched stays.",
@@ -83,13 +85,6 @@ def no_space(folder: Path, what: str, have: int, total: int | None) -> NoSpace:
     return NoSpace(
         f"There is no room left for {what} in {folder}.", "Free some space; what was fetched stays."
     )
-
-
-def size(count: int) -> str:
-    """For people: "7.17 GB", "12.0 MB", "17 bytes"."""
-    if count >= 1e9:
-        return f"{count / 1e9:.2f} GB"
-    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count} bytes"
 
 
 def file_sha256(path: Path, tick: Any) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import httpx
 
 from launcher.errors import FetchProblem, NetworkProblem
 from launcher.fetch_answer import KEPT, Again
-from launcher.net_problem import CERTIFICATE_HELP
+from launcher.net_problem import CERTIFICATE_HELP, PROXY_HELP, behind
 
 T = TypeVar("T")
 
@@ -31,6 +31,7 @@ class Peer:
 
     @property
     def next_hop(self) -> str:
+        """Who is connected to, for people: the proxy, or the server itself."""
         return f"the proxy {self.proxy}" if self.proxy else self.host
 
 
@@ -49,7 +50,7 @@ def cut(peer: Peer) -> NetworkProblem:
 
 
 def _trouble(error: Exception, peer: Peer) -> Exception:
-    causes = list(_causes(error))
+    causes = list(behind(error))
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = cause.verify_message or "it is for another name"
@@ -89,13 +90,7 @@ def _proxy_trouble(error: httpx.ProxyError, peer: Peer) -> Exception:
     if status == "407":
         return NetworkProblem(
             f"The proxy {peer.proxy} wants a name and password (407).",
-            "Put them into the proxy's address: http://name:password@host:port.",
+            PROXY_HELP,
         )
     said = f" ({status})" if status.isdigit() else ""
     return Again(NetworkProblem(f"The proxy {peer.proxy} makes no connection to {peer.host}{said}.", CHECK))
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from launcher.amounts import waiting
 from launcher.catalog import HubFile
 from launcher.errors import FetchProblem, HubProblem, NetworkProblem
-from launcher.net_problem import TRY_AGAIN, waiting_time
+from launcher.net_problem import TRY_AGAIN
 
 _RESET = re.compile(r"r\s*=\s*(\d+)\s*;\s*t\s*=\s*(\d+)")
 
@@ -64,7 +65,7 @@ def _by_code(heads: Mapping[str, str], file: HubFile, page: str, refused: str) -
 
 def _too_often(heads: Mapping[str, str], refused: str) -> HubProblem:
     wait = seconds_to_wait(heads)
-    when = f" It asks to wait {waiting_time(wait)}." if wait is not None else ""
+    when = f" It asks to wait {waiting(wait)}." if wait is not None else ""
     more = "" if refused else " With a free account's token in HF_TOKEN it takes more."
     return HubProblem(
         f"The hub takes no more requests from here for now (rate limit).{when}",

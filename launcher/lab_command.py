@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from launcher import console
 from launcher.advise_command import take
+from launcher.amounts import span
 from launcher.ask import make_lifecycle
 from launcher.errors import AnswerProblem, LauncherError
 from launcher.fetch_command import ensure_here, may_lack
@@ -144,7 +145,7 @@ def limits(plan: LabPlan) -> str:
             f"Each is measured {plan.least} to {plan.most} times, until the {plan.confidence:.0%} interval of its ratio to "
             f"plain decoding is within ±{plan.precision:.0%}"
         )
-    limit = "" if plan.budget_s is None else f"; no answer begins after {plan.budget_s / 60:.1f} minutes"
+    limit = "" if plan.budget_s is None else f"; no answer begins after {span(plan.budget_s)}"
     return f"{how}{limit}."
 
 
@@ -170,4 +171,4 @@ def _print_lab(lab: Lab) -> None:
     console.data("")
     for one in advise(lab):
         console.data(one.text)
-    console.say(f"{ENDED[lab.ended].capitalize()}, after {lab.spent_s:.0f} s.", "dim")
+    console.say(f"{ENDED[lab.ended].capitalize()}, after {span(lab.spent_s)}.", "dim")

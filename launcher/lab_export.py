@@ -7,12 +7,13 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from launcher.amounts import span
 from launcher.lab_advice import advise, between
 from launcher.lab_stats import all_figures, sweeps
 from launcher.lab_types import Advice, Cell, CellFigures, Lab, Refused, Sweep
+from launcher.markdown import fenced, table
 from launcher.methods import PLAIN, Method
-from launcher.race_export import about_side, date, file_name, number
-from launcher.store_markdown import fenced
+from launcher.race_export import PRACTICE, about_side, as_list, date, file_name, number, prompt_json
 
 ENDED = {
     "": "not over",
@@ -173,12 +174,12 @@ def _cell(one: CellFigures) -> dict[str, Any]:
         "p_min": method.p_min,
         "draft_on": method.draft_on,
         "tokens_per_second": one.tokens_per_second,
-        "speed_spread": _list(one.speed_spread),
-        "spread": _list(one.spread),
+        "speed_spread": as_list(one.speed_spread),
+        "spread": as_list(one.spread),
         "ratio": one.ratio,
         "word": one.word or None,
         "acceptance": one.acceptance,
-        "acceptance_by_position": _list(one.acceptance_by_place),
+        "acceptance_by_position": as_list(one.acceptance_by_place),
         "tokens_per_step": one.tokens_per_step,
         "step_s": one.step_s,
         "identical": one.identical,
@@ -218,7 +219,7 @@ def _advice(advice: Advice) -> dict[str, Any]:
     return {
         **method_json(advice.method),
         "ratio": advice.ratio,
-        "spread": _list(advice.spread),
+        "spread": as_list(advice.spread),
         "text": advice.text,
         "sure": advice.sure,
     }
@@ -237,10 +238,7 @@ def _conditions(lab: Lab) -> dict[str, Any]:
             "max_tokens": plan.max_tokens,
             "seed": plan.seed,
             "cache_prompt": False,
-            "prompts": [
-                {"kind": prompt.kind, "language": prompt.language, "text": prompt.text}
-                for prompt in plan.prompts
-            ],
+            "prompts": [prompt_json(prompt) for prompt in plan.prompts],
         },
         "plan": {
             "quick": plan.quick,
@@ -267,15 +265,15 @@ def _key(cell: Cell) -> list[Any]:
 def _parts(lab: Lab) -> Iterator[str]:
     yield "# Lab: what speculation gains here"
     if lab.subject.practice:
-        yield "Run with the practice pair, which is not a language model: its speeds say nothing about a real one."
+        yield PRACTICE
     if lab.problem:
         yield f"The lab ended early. {lab.problem} {lab.remedy}".strip()
-    yield _table(*table_rows(lab))
+    yield table(*table_rows(lab))
     yield "\n\n".join(one.text for one in advise(lab))
     for sweep in sweeps(lab):
         yield (
             f"## Draft length: {Method(sweep.spec_type).name} on {sweep.kind}, temperature {sweep.temperature:g}\n\n"
-            + _table(*sweep_rows(sweep))
+            + table(*sweep_rows(sweep))
         )
     yield from _left_out("Could not be measured here:", lab.refused)
     yield from _left_out("Left out while measuring:", lab.failures)
@@ -289,9 +287,9 @@ def _parts(lab: Lab) -> Iterator[str]:
             "Repeated",
             f"{plan.least} to {plan.most} answers a cell, until the ratio's {plan.confidence:.0%} interval is within "
             f"±{plan.precision:.0%}; "
-            + (f"budget {plan.budget_s / 60:.0f} min" if plan.budget_s else "no budget of time"),
+            + (f"budget {span(plan.budget_s)}" if plan.budget_s else "no budget of time"),
         ),
-        ("Ended", f"{ENDED[lab.ended]}, after {lab.spent_s:.0f} s"),
+        ("Ended", f"{ENDED[lab.ended]}, after {span(lab.spent_s)}"),
         ("Date", date(lab.created)),
         *lab.subject.facts,
     ]
@@ -303,11 +301,6 @@ def _parts(lab: Lab) -> Iterator[str]:
 def _left_out(heading: str, refused: Sequence[Refused]) -> Iterator[str]:
     if refused:
         yield heading + "\n\n" + "\n".join(f"- {one.method.name}: {one.why}" for one in refused)
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(headers) + " |", "|" + "---|" * len(headers)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def _row(one: CellFigures) -> tuple[str, ...]:
@@ -325,10 +318,6 @@ def _row(one: CellFigures) -> tuple[str, ...]:
         {None: "–", True: "yes", False: "no"}[one.identical],
         ", ".join(notes(one)),
     )
-
-
-def _list(values: Sequence[float] | None) -> list[float] | None:
-    return None if values is None else list(values)
 
 
 def _blank(value: object) -> object:

@@ -11,13 +11,14 @@ CERTIFICATE_HELP = (
     "If a company's proxy or scanner stands between this machine and the network, put its certificate into a "
     "file and name that file with SSL_CERT_FILE. Also check this machine's date and time."
 )
+PROXY_HELP = "Put them into the proxy's address: http://name:password@host:port."
 TRY_AGAIN = "Check the network, then try again; what is here already stays."
 
 
 def network_problem(error: BaseException, host: str, proxy: str = "") -> NetworkProblem:
     """What ``error``, or an error behind it, means for a request to ``host``. ``proxy``: the variable that names
     the proxy in between, or empty. Of ``error`` itself only the system's and the proxy's own words are shown."""
-    chain = list(_behind(error))
+    chain = list(behind(error))
     names = {type(it).__name__ for it in chain}
     through = f" through the proxy that {proxy} names" if proxy else ""
     distrust = next((it for it in chain if isinstance(it, ssl.SSLCertVerificationError)), None)
@@ -59,18 +60,10 @@ def network_problem(error: BaseException, host: str, proxy: str = "") -> Network
     return next(NetworkProblem(what, remedy) for holds, what, remedy in cases if holds)
 
 
-def _behind(error: BaseException | None) -> Iterator[BaseException]:
+def behind(error: BaseException | None) -> Iterator[BaseException]:
+    """``error`` and what led to it, the nearest first; twenty at most, for a chain may be a ring."""
     for _ in range(20):
         if error is None:
             return
         yield error
         error = error.__cause__ or error.__context__
-
-
-def waiting_time(seconds: float) -> str:
-    """For people: "40 seconds", "12 minutes"."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} seconds"
-    if seconds < 90 * 60:
-        return f"{round(seconds / 60)} minutes"
-    return f"{round(seconds / 3600)} hours"

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launcher.amounts import size
 from launcher.errors import FolderError
 from launcher.practice_recipe import (
     AGREEMENT,
@@ -195,7 +196,7 @@ def _require_space(folder: Path, shape: PracticeSize, n_vocab: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise FolderError(
-            f"The practice pair needs {needed / 1e6:.0f} MB in {folder}, but {free / 1e6:.0f} MB are free.",
+            f"The practice pair needs {size(needed)} in {folder}, but {size(free)} are free.",
             "Free some space, or choose another data folder with BONSAI_HOME.",
         )
 

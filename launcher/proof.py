@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from launcher.amounts import span
 from launcher.client.events import ChatRequest, Failed, Message, Sampling, Text, Thinking, Timings
 from launcher.client.http import EngineClient
 from launcher.errors import EngineUnreachable
@@ -60,6 +61,7 @@ class _Heard:
 
     @property
     def text(self) -> str:
+        """The answer so far, thoughts included."""
         return "".join(self.pieces)
 
 
@@ -86,7 +88,7 @@ def prove(
         problems = judge(heard.text, drafted, accepted or 0, plan, log)
     elif not give_up():
         problems = (
-            f"The engine is slow: its answer to a test question was not there after {seconds:.0f} s, so nobody "
+            f"The engine is slow: its answer to a test question was not there after {span(seconds)}, so nobody "
             "knows yet whether it answers well.",
         )
     idle = whole and plan.spec_type.startswith("draft-") and not drafted

@@ -18,6 +18,7 @@ from launcher.race import Stop, run_set
 from launcher.race_export import (
     figure_rows,
     kind_cells,
+    kind_headers,
     race_markdown,
     set_json,
     set_markdown,
@@ -133,9 +134,7 @@ def _print(races: tuple[Race, ...], as_table: bool, form: str, with_texts: bool)
         text = set_markdown(races) if as_table else race_markdown(races[0], with_texts=with_texts)
         console.data(text, end="")
     elif as_table:
-        a, b = (side.name for side in races[0].sides)
-        headers = ["text", f"{a}, tokens/s", f"{b}, tokens/s", "ratio", "spread", "", "acceptance"]
-        console.table(headers, [kind_cells(row) for row in by_kind(races)])
+        console.table(list(kind_headers(races[0])), [kind_cells(row) for row in by_kind(races)])
     else:
         _print_race(races[0])
 

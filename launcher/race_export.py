@@ -11,10 +11,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
+from launcher.markdown import fenced, table
 from launcher.race_figures import KindRow, SideFigures, by_kind, saved, sentence, side_figures, texts
-from launcher.race_types import Difference, Race, Run, Side, acceptance_by_position
-from launcher.store_markdown import fenced
+from launcher.race_types import Difference, Prompt, Race, Run, Side, acceptance_by_position
 
+PRACTICE = (
+    "Run with the practice pair, which is not a language model: its speeds say nothing about a real one."
+)
 MOST_POSITIONS = 8  # shown to people; phrase tables draft dozens of tokens at once
 
 
@@ -27,7 +30,7 @@ def race_json(race: Race, *, with_texts: bool = True) -> dict[str, Any]:
     return {
         "id": race.id,
         "created": date(race.created),
-        "prompt": _prompt(race, with_texts),
+        "prompt": prompt_json(race.prompt, with_texts=with_texts),
         "order": [race.sides[run.side].name for run in finished],
         "sides": [_side(race, number, finished, with_texts) for number in (0, 1)],
         "verdict": _verdict(race, with_texts),
@@ -92,11 +95,14 @@ def set_markdown(races: Sequence[Race]) -> str:
     """The table by kind, with the conditions below; no texts."""
     if not races:
         return "No race was run.\n"
-    a, b = (side.name for side in races[0].sides)
-    rows = [f"| text | {a}, tokens/s | {b}, tokens/s | ratio | spread | | acceptance |"]
-    rows.append("|---|---:|---:|---:|---|---|---:|")
-    rows += ["| " + " | ".join(kind_cells(row)) + " |" for row in by_kind(races)]
-    return "\n\n".join(["# Race by kind of text", "\n".join(rows), *_about(races[0])]) + "\n"
+    kinds = table(kind_headers(races[0]), [kind_cells(row) for row in by_kind(races)], right={1, 2, 3, 6})
+    return "\n\n".join(["# Race by kind of text", kinds, *_about(races[0])]) + "\n"
+
+
+def kind_headers(race: Race) -> tuple[str, ...]:
+    """What stands above ``kind_cells`` in the table of a set to which ``race`` belongs."""
+    a, b = (side.name for side in race.sides)
+    return ("text", f"{a}, tokens/s", f"{b}, tokens/s", "ratio", "spread", "", "acceptance")
 
 
 def kind_cells(row: KindRow) -> tuple[str, ...]:
@@ -141,7 +147,7 @@ def _side(race: Race, number: int, finished: Sequence[Run], with_texts: bool) ->
         "rounds": [_round(run, side, with_texts) for run in finished if run.side == number],
         "tokens_per_second": figures.tokens_per_second,
         "acceptance": figures.acceptance,
-        "acceptance_by_position": _list(figures.acceptance_by_position),
+        "acceptance_by_position": as_list(figures.acceptance_by_position),
         "tokens_per_step": figures.tokens_per_step,
         "argv": [file_name(word) for word in side.argv],
     }
@@ -161,7 +167,7 @@ def _round(run: Run, side: Side, with_texts: bool) -> dict[str, Any]:
         "draft_n": timings.draft_n,
         "draft_n_accepted": timings.draft_n_accepted,
         "acceptance": timings.acceptance,
-        "acceptance_by_position": _list(acceptance_by_position(run.steps, side.method.draft_max)),
+        "acceptance_by_position": as_list(acceptance_by_position(run.steps, side.method.draft_max)),
         "measured_by": timings.measured_by,
         "finish_reason": run.ended,
         "started": date(run.started),
@@ -178,7 +184,7 @@ def _verdict(race: Race, with_texts: bool) -> dict[str, Any]:
     return {
         "rounds": verdict.rounds,
         "ratio": verdict.ratio,
-        "spread": _list(verdict.spread),
+        "spread": as_list(verdict.spread),
         "confidence": verdict.confidence,
         "word": verdict.word or None,
         "sure": verdict.sure,
@@ -196,8 +202,8 @@ def _difference(difference: Difference | None, with_texts: bool) -> dict[str, An
     return {"char": difference.char, "token": difference.token, **quoted, "why": difference.why}
 
 
-def _prompt(race: Race, with_texts: bool) -> dict[str, Any]:
-    prompt = race.prompt
+def prompt_json(prompt: Prompt, *, with_texts: bool = True) -> dict[str, Any]:
+    """A prompt as it stands in JSON, its text None without ``with_texts``."""
     return {"text": prompt.text if with_texts else None, "kind": prompt.kind, "language": prompt.language}
 
 
@@ -236,8 +242,7 @@ def _race_parts(race: Race, with_texts: bool) -> Iterator[str]:
     if race.problem:
         yield f"The race ended early. {race.problem} {race.remedy}".strip()
     rows = figure_rows(side_figures(race, 0), side_figures(race, 1))
-    lines = [f"| | {a.name} | {b.name} |", "|---|---:|---:|"]
-    yield "\n".join([*lines, *(f"| {what} | {one} | {other} |" for what, one, other in rows)])
+    yield table(("", a.name, b.name), rows, right={1, 2})
     yield texts(race)
     difference = race.verdict.first_difference
     if difference and with_texts:
@@ -256,7 +261,7 @@ def _race_parts(race: Race, with_texts: bool) -> Iterator[str]:
 def _about(race: Race) -> Iterator[str]:
     side = race.sides[0]
     if side.practice:
-        yield "Run with the practice pair, which is not a language model: its speeds say nothing about a real one."
+        yield PRACTICE
     order = " ".join("AB"[run.side] for run in race.runs if run.finished)
     limits = f"at most {race.max_tokens} tokens, temperature {race.temperature:g}, seed {race.seed}"
     swapped = ", engines swapped in memory" if race.swapped else ""
@@ -278,7 +283,8 @@ def file_name(word: str) -> str:
     return PureWindowsPath(word).name if "\\" in word else PurePosixPath(word).name
 
 
-def _list(values: Sequence[float] | None) -> list[float] | None:
+def as_list(values: Sequence[float] | None) -> list[float] | None:
+    """``values`` as JSON has them."""
     return None if values is None else list(values)
 
 

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from launcher.amounts import seconds
 from launcher.client.events import Timings
 from launcher.race_stats import spread, word
 from launcher.race_types import (
@@ -88,7 +89,7 @@ def saved(verdict: Verdict) -> str:
     if verdict.time_saved_s is None:
         return ""
     what = "saved" if verdict.time_saved_s >= 0 else "lost"
-    return f"{abs(verdict.time_saved_s):.2f} s {what} for this answer."
+    return f"{seconds(abs(verdict.time_saved_s))} {what} for this answer."
 
 
 def texts(race: Race) -> str:

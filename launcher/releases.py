@@ -10,11 +10,12 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from launcher.amounts import waiting
 from launcher.catalog import Asset, Line
 from launcher.errors import DigestMismatch, FetchProblem, NetworkProblem, ReleaseProblem
 from launcher.fetch_values import Network, Remote
 from launcher.mirror import is_here
-from launcher.net_problem import TRY_AGAIN, network_problem, waiting_time
+from launcher.net_problem import TRY_AGAIN, network_problem
 
 GITHUB = "https://api.github.com"
 DOWNLOADS = "https://github.com"
@@ -188,7 +189,7 @@ def _rate_limit(answer: _Answer, host: str, clock: Callable[[], float] = time.ti
         wait = max(0.0, float(reset) - clock())
     if wait is None and answer.status != 429:
         return None
-    when = f" It asks to wait {waiting_time(wait)}." if wait is not None else ""
+    when = f" It asks to wait {waiting(wait)}." if wait is not None else ""
     return ReleaseProblem(
         f"{host} takes no more requests from here for now (rate limit).{when}",
         "Try again then; what is here already stays.",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
 from launcher.errors import SettingsError
+from launcher.markdown import table
 
 T = TypeVar("T")
 
@@ -135,10 +136,12 @@ class Spec:
 
     @property
     def env(self) -> str:
+        """Its environment variable."""
         return "BONSAI_" + self.name.upper()
 
     @property
     def flag(self) -> str:
+        """Its option on the command line."""
         return "--" + self.name.replace("_", "-")
 
 
@@ -292,8 +295,8 @@ def _line_of(key: str, text: str) -> int:
 
 def table_markdown() -> str:
     """The environment table of the README."""
-    rows = [f"| `{spec.env}` | {spec.default_text} | {spec.help} |" for spec in SPECS]
-    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
+    rows = [(f"`{spec.env}`", spec.default_text, spec.help) for spec in SPECS]
+    return table(("variable", "default", "meaning"), rows)
 
 
 assert [spec.name for spec in SPECS] == [field.name for field in fields(Settings)][:-1]  # noqa: S101

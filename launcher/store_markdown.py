@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from launcher.amounts import seconds
 from launcher.client.events import Timings
+from launcher.markdown import closed, fenced
 from launcher.store_types import Conversation, Turn
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _ENDINGS = {
     "length": "The answer was cut: no tokens were left.",
     "stopped": "The answer was stopped.",
@@ -28,9 +28,9 @@ def markdown(conversation: Conversation) -> str:
 def _turn(turn: Turn) -> Iterator[str]:
     yield "## You" if turn.role == "user" else "## Answer"
     if turn.thinking.strip():
-        seconds = f" ({turn.thinking_s:.1f} s)" if turn.thinking_s is not None else ""
+        took = f" ({seconds(turn.thinking_s)})" if turn.thinking_s is not None else ""
         thoughts = fenced(turn.thinking.strip("\n"))
-        yield f"<details>\n<summary>Thoughts{seconds}</summary>\n\n{thoughts}\n\n</details>"
+        yield f"<details>\n<summary>Thoughts{took}</summary>\n\n{thoughts}\n\n</details>"
     if turn.content.strip():
         yield closed(turn.content.strip("\n"))
     for remark in (turn.note or _ENDINGS.get(turn.ended, ""), _figures(turn)):
@@ -51,31 +51,8 @@ def _speeds(timings: Timings) -> list[str]:
         about = "≈ " if timings.measured_by == "client" else ""
         parts.append(f"{about}{timings.tokens_per_second:.1f} tokens/s")
     if timings.time_to_first_token_s is not None:
-        parts.append(f"first token after {timings.time_to_first_token_s:.2f} s")
+        parts.append(f"first token after {seconds(timings.time_to_first_token_s)}")
     if timings.acceptance is not None:
         kept = f"{timings.draft_n_accepted or 0} of {timings.draft_n} drafted tokens accepted"
         parts.append(f"{kept} ({timings.acceptance:.0%})")
     return parts
-
-
-def fenced(text: str) -> str:
-    """``text`` in a code fence that nothing in it can close: thoughts may hold any markup."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{text}\n{fence}"
-
-
-def closed(text: str) -> str:
-    """``text`` with a code fence closed that it left open: an answer cut in its code must not swallow the next."""
-    fence = ""
-    for line in text.split("\n"):
-        match = _FENCE.match(line)
-        if match is None:
-            continue
-        marks, rest = match.groups()
-        if fence:
-            if marks[0] == fence[0] and len(marks) >= len(fence) and not rest.strip():
-                fence = ""
-        elif marks[0] == "~" or "`" not in rest:
-            fence = marks
-    return f"{text}\n{fence}" if fence else text

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
+from launcher.amounts import rate, so_far, waiting
 from launcher.console import say
 from launcher.fetch_types import FetchState, Item
-from launcher.net_problem import waiting_time
 
 
 class TransferView:
@@ -51,26 +51,26 @@ class TransferView:
     def _draw(self, item: Item) -> None:
         if item.part not in self._tasks:
             self._tasks[item.part] = self._bars.add_task("", total=item.total, rate="", note="")
-        left = "" if item.left_s is None else f", {waiting_time(item.left_s)} left"
-        rate = "" if item.rate is None else f"{item.rate / 1e6:.1f} MB/s{left}"
+        left = "" if item.left_s is None else f", {waiting(item.left_s)} left"
+        speed = "" if item.rate is None else f"{rate(item.rate)}{left}"
         step = item.note or ("" if item.state in ("running", "done") else item.state)
         self._bars.update(
             self._tasks[item.part],
             description=escape(item.name),
             total=item.total,
             completed=item.have,
-            rate=rate,
+            rate=speed,
             note=escape(step),
         )
 
     def _line(self, item: Item) -> None:
         tenth = 10 * item.have // item.total if item.total else item.have // 100_000_000
-        news = (item.state, tenth, re.sub(r"\d+", "", item.note))  # no line for every second of a countdown
+        # No line for every second of a countdown.
+        news = (item.state, tenth, re.sub(r"\d+( seconds?)?", "", item.note))
         before = self._said.get(item.part, ("", 0, ""))
         if item.state == "waiting" or before == news:
             return
         self._said[item.part] = news
-        of = f" of {item.total / 1e6:.0f}" if item.total else ""
-        rate = "" if item.rate is None else f", {item.rate / 1e6:.1f} MB/s"
+        speed = "" if item.rate is None else f", {rate(item.rate)}"
         note = f" ({item.note})" if item.note and news[2] != before[2] else ""
-        say(f"{item.name}: {item.state}, {item.have / 1e6:.0f}{of} MB{rate}{note}")
+        say(f"{item.name}: {item.state}, {so_far(item.have, item.total)}{speed}{note}")

@@ -16,7 +16,7 @@ COMPUTING = {
 
 # Rooms that decide or decode: same input, same output, and nothing else happens.
 PURE = {
-    "launcher/advise.py", "launcher/advise_model.py", "launcher/archive_names.py",
+    "launcher/advise.py", "launcher/advise_model.py", "launcher/amounts.py", "launcher/archive_names.py",
     "launcher/catalog_fields.py", "launcher/catalog_parse.py", "launcher/catalog_table.py",
     "launcher/choose.py", "launcher/choose_builds.py", "launcher/choose_model.py", "launcher/choose_parts.py",
     "launcher/fit.py", "launcher/need.py", "launcher/gguf_formats.py", "launcher/expected.py",
@@ -26,7 +26,7 @@ PURE = {
     "launcher/devices.py", "launcher/drafter_kinds.py", "launcher/fetch_types.py", "launcher/hardware/parse.py",
     "launcher/ladder.py",
     "launcher/lab_advice.py", "launcher/lab_matrix.py", "launcher/lab_stats.py", "launcher/lab_types.py",
-    "launcher/memory.py", "launcher/methods.py",
+    "launcher/markdown.py", "launcher/memory.py", "launcher/methods.py",
     "launcher/pair.py", "launcher/plain_values.py", "launcher/race_figures.py", "launcher/race_prompts.py",
     "launcher/race_record.py", "launcher/race_stats.py", "launcher/race_types.py", "launcher/race_verdict.py",
     "launcher/plan.py", "launcher/practice_recipe.py", "launcher/practice_texts.py",
@@ -126,6 +126,8 @@ ONLY: dict[str, set[str]] = {
 
 # What the page knows of the launcher: values, the client, the store, the owner of the engine, measurements.
 WEBUI_TAKES = {
+    "launcher/advise.py", "launcher/advise_model.py", "launcher/advise_run.py",
+    "launcher/amounts.py",
     "launcher/client/events.py", "launcher/client/http.py", "launcher/errors.py", "launcher/fetch_types.py",
     "launcher/lifecycle.py", "launcher/lab.py", "launcher/lab_advice.py", "launcher/lab_export.py",
     "launcher/lab_matrix.py", "launcher/lab_stats.py", "launcher/lab_store.py", "launcher/lab_types.py",

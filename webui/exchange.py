@@ -11,6 +11,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from launcher.amounts import size
 from launcher.errors import BadInput, LauncherError
 
 LARGEST_BODY = 64 * 1024 * 1024  # bytes; an import of a long conversation is a few MB
@@ -47,7 +48,7 @@ async def read_body(request: Request) -> bytes:
     async for piece in request.stream():
         body += piece
         if len(body) > LARGEST_BODY:
-            raise BadInput(f"This is larger than {LARGEST_BODY // 1024**2} MB.", "Send something smaller.")
+            raise BadInput(f"This is larger than {size(LARGEST_BODY)}.", "Send something smaller.")
     return body
 
 

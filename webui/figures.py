@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from launcher.amounts import seconds
 from launcher.client.events import Timings
 from launcher.methods import PLAIN
 from launcher.plan import LaunchPlan
@@ -61,11 +62,6 @@ def speed(tokens_per_second: float) -> str:
     """Three significant digits are what a run is good for: 7.42, 61.3, 518 tok/s."""
     digits = 2 if tokens_per_second < 10 else 1 if tokens_per_second < 100 else 0
     return f"{tokens_per_second:.{digits}f} tok/s"
-
-
-def seconds(value: float) -> str:
-    """0.21 s, 3.2 s, 75 s."""
-    return f"{value:.2f} s" if value < 1 else f"{value:.1f} s" if value < 60 else f"{value:.0f} s"
 
 
 def _speed(timings: Timings) -> list[Figure]:

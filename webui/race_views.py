@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from launcher.race_export import figure_rows, race_json
+from launcher.race_export import as_list, figure_rows, race_json
 from launcher.race_figures import KindRow, by_kind, saved, sentence, side_figures, texts
 from launcher.race_store import RaceListing
 from launcher.race_types import Difference, Race, Run, Verdict
@@ -43,7 +43,7 @@ def result_view(race: Race, *, with_texts: bool = True) -> dict[str, Any]:
         "language": race.prompt.language,
         "names": [side.name for side in race.sides],
         "rows": _rows(race),
-        "positions": [_list(figure.acceptance_by_position) for figure in figures],
+        "positions": [as_list(figure.acceptance_by_position) for figure in figures],
         "about": _about(race),
         "commands": [side["argv"] for side in race_json(race, with_texts=False)["sides"]],
         "rounds": rounds_view(race, with_texts),
@@ -75,7 +75,7 @@ def row_view(race: Race) -> dict[str, Any]:
         "names": [side.name for side in race.sides],
         "rates": list(row.rates),
         "ratio": row.ratio,
-        "spread": _list(row.spread),
+        "spread": as_list(row.spread),
         "word": row.word,
         "acceptance": row.acceptance,
         "identical": race.verdict.identical,
@@ -95,7 +95,7 @@ def races_view(listing: RaceListing) -> dict[str, Any]:
 
 def verdict_view(verdict: Verdict) -> dict[str, Any]:
     """How it stands after a round."""
-    spread = _list(verdict.spread)
+    spread = as_list(verdict.spread)
     return {"rounds": verdict.rounds, "ratio": verdict.ratio, "spread": spread, "word": verdict.word}
 
 
@@ -239,7 +239,3 @@ def _sendable(text: str) -> str:
 
 def _speed(rate: float) -> str:
     return f"{rate:.0f}" if rate >= 100 else f"{rate:.1f}"
-
-
-def _list(values: tuple[float, ...] | None) -> list[float] | None:
-    return None if values is None else list(values)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from launcher.amounts import gib
 from launcher.errors import BadInput
 from launcher.plain_values import UnfitError, from_plain, to_plain
 
@@ -46,9 +47,9 @@ class Gpu:
         if self.total_bytes is None:
             parts.append("memory unknown")
         else:
-            parts.append(f"{_gib(self.total_bytes)}{' of the shared memory' if self.unified else ''}")
+            parts.append(f"{gib(self.total_bytes)}{' of the shared memory' if self.unified else ''}")
         if self.free_bytes is not None:
-            parts.append(f"{_gib(self.free_bytes)} free")
+            parts.append(f"{gib(self.free_bytes)} free")
         if self.compute_capability:
             amd = self.compute_capability.startswith("gfx")
             parts.append(self.compute_capability if amd else f"compute capability {self.compute_capability}")
@@ -178,7 +179,7 @@ def _refuse_nonsense(machine: Machine) -> None:
 
 
 def _gib(count: int | None) -> str:
-    return "unknown" if count is None else f"{count / 2**30:.1f} GiB"
+    return "unknown" if count is None else gib(count)
 
 
 def _sum(counts: list[int | None]) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from launcher.amounts import gib
 from launcher.hardware.model import Gpu
 
 MIB = 2**20
@@ -326,8 +327,8 @@ def mac(
     if ram_bytes is not None:
         cap = min(limit, ram_bytes) if limit else round(ram_bytes * DEFAULT_METAL_SHARE)
     name = chip if chip and chip.startswith("Apple") else "Apple silicon"
-    of = "" if ram_bytes is None else f" of {ram_bytes / 2**30:.0f} GiB"
-    note = f"macOS lets the GPU use at most {cap / 2**30:.1f} GiB{of} " if cap is not None else ""
+    of = "" if ram_bytes is None else f" of {gib(ram_bytes)}"
+    note = f"macOS lets the GPU use at most {gib(cap)}{of} " if cap is not None else ""
     if note:
         note += (
             "(iogpu.wired_limit_mb)"

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from launcher.errors import DigestMismatch, FolderError, NetworkProblem
 from tests.conftest import wait_until
-from tests.fakes.file_server import Content, Fault, FileServer, sha256
+from tests.fakes.file_server import Content, Fault, sha256
 from tests.launcher.fetching_samples import DATA, NAME, Room
 
 SIZE = len(DATA)
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with FileServer({NAME: DATA}) as server:
-        folder = tmp_path / "models"
-        folder.mkdir()
-        yield Room(folder, server)
 
 
 def test_a_file_comes_whole_and_leaves_nothing_beside_it(room: Room) -> None:
@@ -91,7 +80,7 @@ def test_a_transfer_that_stands_still_again_and_again_goes_on_each_time(room: Ro
 @pytest.mark.parametrize("fault", [Fault(silent=True), Fault(stall_after=0)])
 def test_a_server_that_brings_nothing_is_given_up(room: Room, fault: Fault) -> None:
     room.server.always[NAME] = fault
-    with pytest.raises(NetworkProblem, match=r"stands still at .* of 0\.7 MB: no byte came for"):
+    with pytest.raises(NetworkProblem, match=r"stands still at .* of 700 kB: no byte came for"):
         room.fetch(tries=2, stall_s=0.03)
     wait_until(lambda: room.server.open_connections == 0, 5, "the connections to be closed")
 

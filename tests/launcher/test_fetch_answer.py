@@ -15,7 +15,6 @@ from launcher.fetch_answer import (
     StartOver,
     Wanted,
     Wrong,
-    duration,
     is_page,
     judge,
     retry_after,
@@ -123,11 +122,6 @@ def test_web_pages_are_known_by_their_start(start: bytes, says_so: bool, page: b
 def test_only_strong_tags_promise_the_same_bytes() -> None:
     tags = ['"a"', 'W/"a"', "a", '""', '"', "", '"é"']
     assert [strong(tag) for tag in tags] == ['"a"', "", "", "", "", "", ""]
-
-
-def test_waiting_times_for_people() -> None:
-    assert [duration(it) for it in (0.2, 12.4, 99, 100, 840, 7200)] == [
-        "1 s", "12 s", "99 s", "2 minutes", "14 minutes", "2 hours"]  # fmt: skip
 
 
 HEADERS = st.dictionaries(

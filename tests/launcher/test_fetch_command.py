@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.amounts import waiting
 from launcher.errors import BadInput, NetworkProblem, NotFetched
 from launcher.fetch_command import ensure_here, run_fetch
 from launcher.fetch_types import FetchState, Item
@@ -19,12 +20,6 @@ from tests.webui.fetch_rooms import DRAFTER, ENGINE, ITEMS, WEIGHTS
 
 pytestmark = pytest.mark.system("posix")  # the engines of these tests are shell scripts
 GB = 10**9
-
-
-@pytest.fixture
-def net(home: Path) -> Iterator[World]:
-    with world(home.parent) as made:
-        yield made
 
 
 @pytest.fixture
@@ -159,19 +154,19 @@ def test_a_line_for_each_tenth_and_each_step(capsys: pytest.CaptureFixture[str])
         view(state(replace(WEIGHTS, state="done", have=WEIGHTS.total or 0)))
     lines = said(capsys).splitlines()
     assert len(lines) == 12
-    assert lines[0] == "Ternary-Bonsai-27B-Q2_0.gguf: running, 0 of 7165 MB"
-    assert lines[-1] == "Ternary-Bonsai-27B-Q2_0.gguf: done, 7165 of 7165 MB"
+    assert lines[0] == "Ternary-Bonsai-27B-Q2_0.gguf: running, 0.00 of 7.17 GB"
+    assert lines[-1] == "Ternary-Bonsai-27B-Q2_0.gguf: done, 7.17 of 7.17 GB"
 
 
 def test_a_countdown_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with TransferView() as view:
         for left in range(30, 0, -1):
-            note = f"The connection to the hub broke off. Trying again in {left} s."
+            note = f"The connection to the hub broke off. Trying again in {waiting(left)}."
             view(state(replace(DRAFTER, state="running", have=5, note=note)))
         view(state(replace(DRAFTER, state="running", have=5)))
     lines = said(capsys).splitlines()
     assert len(lines) == 2
-    assert "Trying again in 30 s." in lines[0]
+    assert "Trying again in 30 seconds." in lines[0]
 
 
 def test_a_note_that_stays_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +182,7 @@ def test_an_unknown_size_gets_a_line_now_and_then(capsys: pytest.CaptureFixture[
             view(state(replace(ENGINE, total=None, state="running", have=have, rate=1e7)))
     lines = said(capsys).splitlines()
     assert len(lines) == 10
-    assert lines[-1].endswith(": running, 900 MB, 10.0 MB/s")
+    assert lines[-1].endswith(": running, 900 MB, 10 MB/s")
 
 
 def test_what_lies_here_already_gets_no_line(capsys: pytest.CaptureFixture[str]) -> None:

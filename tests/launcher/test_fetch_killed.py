@@ -28,12 +28,6 @@ from tests.launcher.fetching_samples import DATA, NAME, Room, background
 SIZE = len(DATA)
 
 
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with FileServer({NAME: DATA}) as server:
-        yield Room(tmp_path, server)
-
-
 class Fetchers:
     """Fetches in processes of their own."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,10 @@ from launcher.errors import Cancelled, FetchProblem, FolderError, NetworkProblem
 from launcher.fetch import Control, Progress
 from launcher.fetch_part import check_folder
 from tests.conftest import wait_until
-from tests.fakes.file_server import Content, Fault, FileServer, sha256
+from tests.fakes.file_server import Content, Fault, sha256
 from tests.launcher.fetching_samples import DATA, NAME, TOKEN, Room, background
 
 SIZE = len(DATA)
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with FileServer({NAME: DATA}) as server:
-        folder = tmp_path / "models"
-        folder.mkdir()
-        yield Room(folder, server)
 
 
 # --- disk and folder ---
@@ -36,7 +27,7 @@ def test_a_disk_that_is_too_small_is_said_before_anything_comes(room: Room) -> N
     with pytest.raises(NoSpace) as error:
         room.fetch(total=10**17)
     assert str(room.folder) in error.value.what
-    assert "100000000.07 GB is needed" in error.value.what
+    assert "100,000,000.07 GB is needed" in error.value.what
     assert room.server.requests == []
     room.server.files[NAME] = Content(10**17, lambda _, length: bytes(length))
     with pytest.raises(NoSpace):

@@ -39,12 +39,6 @@ def secure(tmp_path: Path, tls: tuple[str, str]) -> Iterator[Room]:
         yield Room(tmp_path, server)
 
 
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with FileServer({NAME: DATA}) as server:
-        yield Room(tmp_path, server)
-
-
 # --- certificates ---
 
 

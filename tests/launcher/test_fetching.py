@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,17 +21,10 @@ from tests.launcher.fetch_world import (
     slow,
     some_of,
     wait_for,
-    world,
 )
 from tests.standins import engine_script
 
 pytestmark = pytest.mark.system("posix")  # the engines of these tests are shell scripts
-
-
-@pytest.fixture
-def net(home: Path) -> Iterator[World]:
-    with world(home.parent) as made:
-        yield made
 
 
 # -- all goes well ------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,12 +37,6 @@ from tests.launcher.fetch_world import (
 )
 
 pytestmark = pytest.mark.system("posix")  # the engines of these tests are shell scripts
-
-
-@pytest.fixture
-def net(home: Path) -> Iterator[World]:
-    with world(home.parent) as made:
-        yield made
 
 
 # -- engines that do not run --------------------------------------------------------------------------------

@@ -195,7 +195,9 @@ def test_too_little_room_is_noticed_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SIZES, "vast", PracticeSize("vast", 1 << 20, 64, 1 << 22, 64))
-    with pytest.raises(FolderError, match=r"The practice pair needs \d+ MB in .*, but \d+ MB are free\."):
+    with pytest.raises(
+        FolderError, match=r"The practice pair needs 1,139,058 GB in .*, but [\d.,]+ [GM]B are free\."
+    ):
         ensure_pair(tmp_path, "vast")
     assert list(tmp_path.iterdir()) == []
 

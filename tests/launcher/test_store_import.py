@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from launcher.client.events import Timings
 from launcher.errors import StoreError
 from launcher.store import Conversation, Store, Turn
-from launcher.store_markdown import closed, markdown
+from launcher.store_markdown import markdown
 
 counts = st.integers(0, 10**9)
 seconds = st.floats(0, 1e9)
@@ -211,22 +211,3 @@ def test_markdown_of_nothing_and_of_a_failure() -> None:
     assert markdown(conversation(measured)).endswith(
         "*The answer broke off.*\n\n*2 tokens · ≈ 3.0 tokens/s*\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "end"),
-    [
-        ("no code", ""),
-        ("```\na\n```", ""),
-        ("```py\na", "\n```"),
-        ("````md\n```\nb\n```", "\n````"),
-        ("~~~\na\n```", "\n~~~"),
-        ("   ```\na", "\n```"),
-        ("    ```\nindented, no fence", ""),
-        ("```inline``` code", ""),
-        ("```\na\n``` x", "\n```"),
-        ("```\na\n```\n```\nb", "\n```"),
-    ],
-)
-def test_an_open_fence_is_closed(text: str, end: str) -> None:
-    assert closed(text) == text + end

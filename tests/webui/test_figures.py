@@ -7,7 +7,7 @@ import pytest
 from launcher.client.events import Timings
 from launcher.store import Turn
 from tests.webui.fake_lifecycle import a_plan
-from webui.figures import engine_label, figures, seconds, speculation_asked, speed
+from webui.figures import engine_label, figures, speculation_asked, speed
 
 SPECULATIVE = engine_label(a_plan(speculative=True))
 PLAIN = engine_label(a_plan(speculative=False))
@@ -93,11 +93,6 @@ def test_context_without_a_known_size() -> None:
 )
 def test_speed_has_three_digits(value: float, text: str) -> None:
     assert speed(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0.213, "0.21 s"), (3.21, "3.2 s"), (75.4, "75 s")])
-def test_seconds(value: float, text: str) -> None:
-    assert seconds(value) == text
 
 
 @pytest.mark.case("G-02")

@@ -1,4 +1,4 @@
-// Fetching in words: sizes, rates, times left, and what a file is at.
+// Fetching in words: sizes, rates, times left, and what a file is at. Sizes read as in launcher/amounts.py.
 
 const UNITS = [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]];
 const unitOf = (bytes) => UNITS.find(([, of]) => bytes >= of) ?? ["bytes", 1];

@@ -276,10 +276,10 @@ def test_rosetta_apple_and_intel(
 @pytest.mark.parametrize(
     ("limit", "ram", "cap", "said"),
     [
-        ("0", 16 * GIB, round(16 * GIB * 0.7), "11.2 GiB of 16 GiB (about 70%"),
+        ("0", 16 * GIB, round(16 * GIB * 0.7), "11.2 GiB of 16.0 GiB (about 70%"),
         (None, 16 * GIB, round(16 * GIB * 0.7), "iogpu.wired_limit_mb is not set"),
-        ("12000\n", 16 * GIB, 12000 * MIB, "11.7 GiB of 16 GiB (iogpu.wired_limit_mb)"),
-        ("99999", 16 * GIB, 16 * GIB, "16.0 GiB of 16 GiB"),
+        ("12000\n", 16 * GIB, 12000 * MIB, "11.7 GiB of 16.0 GiB (iogpu.wired_limit_mb)"),
+        ("99999", 16 * GIB, 16 * GIB, "16.0 GiB of 16.0 GiB"),
         ("12000", None, None, ""),
     ],
 )
