@@ -134,7 +134,7 @@ def _plan(plan: LaunchPlan, *, elsewhere: bool) -> Iterator[Check]:
     yield Check("Target", "ok", f"{resolved.target.label}: {resolved.target.path}")
     drafts = plan.spec_type != "none"
     state = "note" if plan.speculation_requested and not drafts else "ok"
-    yield Check("Speculation", state, f"{plan.spec_type}: {plan.speculation_why}")
+    yield Check("Speculation", state, f"{plan.speculation}: {plan.speculation_why}")
     if plan.fit is not None:
         yield Check("Memory", {"no": "bad", "unknown": "note"}.get(plan.fit.verdict, "ok"), plan.fit.says)
     for warning in plan.warnings:
