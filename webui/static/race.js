@@ -137,7 +137,7 @@ const onShow = () => Boolean($("b-race")?.offsetParent);
 async function begin() {
   const form = $("r-setup");
   looking = true;
-  history ??= new History(open, gone);
+  history ??= new History({ open, gone });
   history.refresh();
   try {
     setup = new Setup(form, await call("GET", "race"), race);
