@@ -11,19 +11,28 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from launcher import store_files
 from launcher.errors import StoreError
 from launcher.plain_values import UnfitError, from_plain, to_plain
 from launcher.store_errors import MissingError, is_id, told
 
+
+class HasId(Protocol):
+    """What can be kept: its id names its file."""
+
+    @property
+    def id(self) -> str: ...
+
+
 T = TypeVar("T")
+K = TypeVar("K", bound=HasId)
 S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Form(Generic[T, S]):
+class Form(Generic[K, S]):
     """What a folder holds. ``noun`` is for people ("race", "races").
 
     ``read(data, id)`` raises one of ``broken`` for a file that makes no sense and StoreError for one that is left as
@@ -32,9 +41,9 @@ class Form(Generic[T, S]):
 
     noun: str
     nouns: str
-    read: Callable[[bytes, str], T]
-    write: Callable[[T], bytes]
-    summary: Callable[[T], S]
+    read: Callable[[bytes, str], K]
+    write: Callable[[K], bytes]
+    summary: Callable[[K], S]
     order: Callable[[S], Any]
     broken: tuple[type[Exception], ...] = (UnfitError,)
 
@@ -51,27 +60,27 @@ class Listed(Generic[S]):
     unreadable: tuple[str, ...] = ()
 
 
-class JsonFolder(Generic[T, S]):
+class JsonFolder(Generic[K, S]):
     """All methods raise StoreError (unreadable, full disk, read-only) and never lose what was there.
 
     Safe for any number of threads; several processes may share a folder, the last writer of a file wins. The folder
     is made when something is first written.
     """
 
-    def __init__(self, folder: Path, form: Form[T, S]) -> None:
+    def __init__(self, folder: Path, form: Form[K, S]) -> None:
         self.folder = folder
         self._form = form
         self._lock = threading.RLock()
         self._known: dict[str, tuple[tuple[int, int], S]] = {}
         self._aside: list[str] = []
 
-    def save(self, name: str, thing: T) -> None:
-        """Write it under the id ``name``."""
-        path, data = self.path(name), self._form.write(thing)
+    def save(self, thing: K) -> None:
+        """Write it under its id."""
+        path, data = self.path(thing.id), self._form.write(thing)
         with self._lock, told(f"The {self._form.noun} cannot be saved in {self.folder}"):
             store_files.write(path, data)
 
-    def load(self, name: str) -> T:
+    def load(self, name: str) -> K:
         """The whole thing. StoreError when there is none, or its file makes no sense (it is set aside)."""
         path = self.path(name)
         with self._lock:
@@ -85,7 +94,7 @@ class JsonFolder(Generic[T, S]):
                 ) from error
 
     def list(self) -> Listed[S]:
-        """All of them in order; a broken file is renamed to ``*.broken-<time>`` and reported once."""
+        """A line for each, in order; a broken file is renamed to ``*.broken-<time>`` and reported once."""
         with self._lock:
             found, unreadable, seen = [], [], {}
             for path in self._files():
@@ -139,7 +148,7 @@ class JsonFolder(Generic[T, S]):
             self._known[path.stem] = known
         return known[1]
 
-    def _read(self, path: Path) -> T:
+    def _read(self, path: Path) -> K:
         with told(f"The {self._form.noun} {path.stem} cannot be read"):
             data = store_files.read(path)
         return self._form.read(data, path.stem)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from launcher.errors import BadInput
-from launcher.json_folder import Form, JsonFolder, read_plain, write_plain
+from launcher.json_folder import Form, JsonFolder, Listed, read_plain, write_plain
 from launcher.lab_types import Lab, Subject
 from launcher.plain_values import UnfitError
 
@@ -41,16 +41,13 @@ class LabSummary:
         return self.ended not in ("sure", "runs")
 
 
-@dataclass(frozen=True)
-class LabListing:
-    """``set_aside`` names files that made no sense and were kept under another name, each told once.
+class LabListing(Listed[LabSummary]):
+    """The kept labs, newest first."""
 
-    ``unreadable`` has a sentence for each file that was left as it is: no permission, or a newer format.
-    """
-
-    labs: tuple[LabSummary, ...]
-    set_aside: tuple[str, ...] = ()
-    unreadable: tuple[str, ...] = ()
+    @property
+    def labs(self) -> tuple[LabSummary, ...]:
+        """The entries."""
+        return self.entries
 
 
 @dataclass(frozen=True)
@@ -63,15 +60,11 @@ class _Kept:
     which: tuple[int, ...]
 
 
-class LabStore:
-    """All methods raise StoreError (unreadable, full disk, read-only) and never lose what was there.
-
-    Safe for any number of threads and processes. ``folder`` is the data folder; its part of it is made when the first
-    lab is saved.
-    """
+class LabStore(JsonFolder[Lab, LabSummary]):
+    """``folder`` is the data folder; its part of it is made when the first lab is saved."""
 
     def __init__(self, folder: Path) -> None:
-        self._files = JsonFolder(
+        super().__init__(
             folder / "labs",
             Form(
                 noun="lab",
@@ -83,22 +76,10 @@ class LabStore:
             ),
         )
 
-    def save(self, lab: Lab) -> None:
-        """Write it under its id."""
-        self._files.save(lab.id, lab)
-
-    def load(self, lab_id: str) -> Lab:
-        """The whole lab. StoreError when there is none, or its file makes no sense (it is set aside)."""
-        return self._files.load(lab_id)
-
     def list(self) -> LabListing:
         """All labs, newest first; a broken file is renamed to ``*.broken-<time>`` and reported once."""
-        listed = self._files.list()
+        listed = super().list()
         return LabListing(listed.entries, listed.set_aside, listed.unreadable)
-
-    def delete(self, lab_id: str) -> None:
-        """Remove it for good; one that is gone already is no error."""
-        self._files.delete(lab_id)
 
     def resumable(self, subject: Subject, lab_id: str | None = None) -> Lab:
         """The lab to go on with: the one of that id, else the latest. Raises BadInput where there is none and for one

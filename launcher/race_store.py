@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from launcher.json_folder import Form, JsonFolder, read_plain, write_plain
+from launcher.json_folder import Form, JsonFolder, Listed, read_plain, write_plain
 from launcher.race_types import Race
 
 FORMAT = "bonsai-race"
@@ -35,27 +35,20 @@ class RaceSummary:
     ended: str
 
 
-@dataclass(frozen=True)
-class RaceListing:
-    """``set_aside`` names files that made no sense and were kept under another name, each told once.
+class RaceListing(Listed[RaceSummary]):
+    """The kept races, newest first."""
 
-    ``unreadable`` has a sentence for each file that was left as it is: no permission, or a newer format.
-    """
-
-    races: tuple[RaceSummary, ...]
-    set_aside: tuple[str, ...] = ()
-    unreadable: tuple[str, ...] = ()
+    @property
+    def races(self) -> tuple[RaceSummary, ...]:
+        """The entries."""
+        return self.entries
 
 
-class RaceStore:
-    """All methods raise StoreError (unreadable, full disk, read-only) and never lose what was there.
-
-    Safe for any number of threads and processes. ``folder`` is the data folder; its part of it is made when
-    the first race is saved.
-    """
+class RaceStore(JsonFolder[Race, RaceSummary]):
+    """``folder`` is the data folder; its part of it is made when the first race is saved."""
 
     def __init__(self, folder: Path) -> None:
-        self._files = JsonFolder(
+        super().__init__(
             folder / "races",
             Form(
                 noun="race",
@@ -67,22 +60,10 @@ class RaceStore:
             ),
         )
 
-    def save(self, race: Race) -> None:
-        """Write it under its id."""
-        self._files.save(race.id, race)
-
-    def load(self, race_id: str) -> Race:
-        """The whole race. StoreError when there is none, or its file makes no sense (it is set aside)."""
-        return self._files.load(race_id)
-
     def list(self) -> RaceListing:
         """All races, newest first; a broken file is renamed to ``*.broken-<time>`` and reported once."""
-        listed = self._files.list()
+        listed = super().list()
         return RaceListing(listed.entries, listed.set_aside, listed.unreadable)
-
-    def delete(self, race_id: str) -> None:
-        """Remove it for good; one that is gone already is no error."""
-        self._files.delete(race_id)
 
 
 def summary_of(race: Race) -> RaceSummary:

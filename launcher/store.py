@@ -136,7 +136,7 @@ class Store:
             store_files.write(self._settings, text.encode())
 
     def _write(self, conversation: Conversation) -> Conversation:
-        self._files.save(conversation.id, conversation)
+        self._files.save(conversation)
         return conversation
 
 

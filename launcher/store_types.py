@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launcher.client.events import Timings
+from launcher.json_folder import Listed
 
 TITLE_LENGTH = 60  # characters
 
@@ -53,31 +54,32 @@ class ChatSettings:
 
 @dataclass(frozen=True)
 class Conversation:
+    """A conversation as kept on disk, its turns in order."""
+
     id: str
     title: str
-    created: float
-    updated: float
+    created: float  # seconds since 1970
+    updated: float  # seconds since 1970
     turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True)
 class ConversationSummary:
+    """One line of a list. ``turns`` is their number."""
+
     id: str
     title: str
-    updated: float
+    updated: float  # seconds since 1970
     turns: int
 
 
-@dataclass(frozen=True)
-class Listing:
-    """``set_aside`` names files that made no sense and were kept under another name, each told once.
+class Listing(Listed[ConversationSummary]):
+    """The kept conversations, newest first."""
 
-    ``unreadable`` has a sentence for each file that was left as it is: no permission, or a newer format.
-    """
-
-    conversations: tuple[ConversationSummary, ...]
-    set_aside: tuple[str, ...] = ()
-    unreadable: tuple[str, ...] = ()
+    @property
+    def conversations(self) -> tuple[ConversationSummary, ...]:
+        """The entries."""
+        return self.entries
 
 
 def title_for(text: str) -> str:
