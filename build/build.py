@@ -70,6 +70,7 @@ class Places:
 
     @property
     def system(self) -> str:
+        """ "linux", "macos" or "windows"; KeyError elsewhere."""
         return SYSTEMS[sys.platform]
 
     @property
@@ -80,6 +81,7 @@ class Places:
 
     @property
     def generated(self) -> Path:
+        """What is made for this build: icons, licences, the version's resource."""
         return self.work / "generated"
 
     @property
@@ -96,10 +98,12 @@ class Places:
 
     @property
     def archive(self) -> Path:
+        """What is given to people."""
         return self.out / (f"{self.name}.tar.gz" if self.system == "linux" else f"{self.name}.zip")
 
 
 def say(text: str) -> None:
+    """A line on stderr, at once."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 

@@ -31,6 +31,7 @@ class Failed(Exception):
 
 
 def check(good: object, what: str) -> None:
+    """Failed with ``what`` unless ``good``."""
     if not good:
         raise Failed(what)
 
@@ -109,6 +110,7 @@ def ask(port: int, method: str, path: str, headers: dict[str, str] | None = None
 
 
 def until(condition: Any, seconds: float, what: str) -> None:
+    """Return when ``condition()`` is true; Failed when it is not within ``seconds``."""
     end = time.monotonic() + seconds
     while not condition():
         check(time.monotonic() < end, f"waited {seconds:.0f} s in vain for {what}")
@@ -116,6 +118,7 @@ def until(condition: Any, seconds: float, what: str) -> None:
 
 
 def free_port() -> int:
+    """A port of this machine that nobody has at the moment."""
     import socket
 
     with socket.socket() as probe:
@@ -124,6 +127,7 @@ def free_port() -> int:
 
 
 def try_commands(person: Person, program: Path) -> None:
+    """Version, plan and an answer; Failed with what is wrong."""
     check(person.run(program, "--version").startswith("bonsai "), "no version")
     plan = json.loads(person.run(program, "plan", "--json", "--model", "practice"))
     if plan["engine"]["kind"] != "embedded":
@@ -135,6 +139,7 @@ def try_commands(person: Person, program: Path) -> None:
 
 
 def try_page(person: Person, program: Path, terminal: Path) -> None:
+    """The page from its start to Quit, started by ``program``; a second start by ``terminal``. Failed with what is wrong."""
     port = free_port()
     process = subprocess.Popen(
         [str(program), "--no-browser", "--model", "practice", "--ui-port", str(port)],

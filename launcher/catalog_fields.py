@@ -32,6 +32,7 @@ class Fields:
         self._known: list[str] = []
 
     def wrong(self, what: str) -> CatalogError:
+        """The error that says ``what`` is wrong with this entry, to be raised."""
         return wrong(self.where, what)
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -44,6 +45,7 @@ class Fields:
         return found
 
     def one_of(self, key: str, allowed: Collection[str]) -> str:
+        """A text that must be there and among ``allowed``."""
         found = self.text(key)
         if found not in allowed:
             raise self.wrong(f"{key} is {found!r}, but must be one of {', '.join(allowed)}")
@@ -76,9 +78,11 @@ class Fields:
         return tuple(found)
 
     def tables(self, key: str, *, required: bool = False) -> list[object]:
+        """A list of tables, unread; empty when the key is missing and not ``required``."""
         return self._take(key, list, "a list of tables", required=required) or []
 
     def table(self, key: str, where: str) -> Fields:
+        """The table of that key, which must be there; ``where`` names it in messages."""
         return Fields(self._take(key, dict, "a table", required=True), where)
 
     def name(self, key: str, endings: tuple[str, ...]) -> str:
@@ -91,15 +95,18 @@ class Fields:
         return found
 
     def repo(self, key: str, default: str | None = None) -> str:
+        """An owner and a name with a slash between them; ``default`` None: the key must be there."""
         found = self.text(key, default)
         if found and not _REPO.fullmatch(found):
             raise self.wrong(f"{key} is {found!r}, but must be an owner and a name with a slash between them")
         return found
 
     def digest(self, key: str) -> str | None:
+        """A sha256 in lower-case hexadecimal, or None."""
         return self._hex(key, _DIGEST, "64")
 
     def revision(self, key: str) -> str | None:
+        """A whole commit in lower-case hexadecimal, or None."""
         return self._hex(key, _REVISION, "40")
 
     def done(self) -> None:

@@ -73,6 +73,7 @@ class _Tried:
 
     @property
     def runs(self) -> bool:
+        """Whether it fits, or nobody knows."""
         return self.fit.verdict != "no"
 
     def kept(self) -> _Tried:

@@ -180,6 +180,7 @@ class Case:
 
     @property
     def place(self) -> str:
+        """System and processor for people: "Linux on x86_64"."""
         return f"{self.machine.system} on {self.machine.arch}"
 
     def engine_why(self, chosen: Pair) -> str:

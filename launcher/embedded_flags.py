@@ -28,6 +28,7 @@ class Flag:
 
     @property
     def all_names(self) -> tuple[str, ...]:
+        """Every name that means this option, those that turn it off last."""
         return (*self.names, *self.negative)
 
 

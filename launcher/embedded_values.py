@@ -54,6 +54,8 @@ def check_utf8(text: str) -> None:
 
 
 def integer(low: int = -INT32 - 1, high: int = INT32) -> Convert:
+    """Reads whole numbers from ``low`` to ``high``."""
+
     def convert(text: str) -> int:
         if not re.fullmatch(r"[+-]?\d+", text) or not low <= (value := int(text)) <= high:
             raise FlagError("invalid value")
@@ -63,6 +65,7 @@ def integer(low: int = -INT32 - 1, high: int = INT32) -> Convert:
 
 
 def number(text: str) -> float:
+    """A finite number that a 32-bit float holds."""
     try:
         value = float(text)
     except ValueError:
@@ -73,49 +76,59 @@ def number(text: str) -> float:
 
 
 def temperature(text: str) -> float:
+    """A number; below 0 counts as 0."""
     return max(number(text), 0.0)
 
 
 def positive(text: str) -> float:
+    """A number above 0."""
     if (value := number(text)) <= 0:
         raise FlagError("invalid value, must be greater than 0")
     return value
 
 
 def seed(text: str) -> int:
+    """-1 (random) to 2**32 - 1, as the unsigned number that the engine keeps."""
     return int(integer(-1, 2**32 - 1)(text)) % 2**32
 
 
 def threads(text: str) -> int:
+    """A number of threads; 0 and less mean one for each processor."""
     value = int(integer()(text))
     return value if value > 0 else (os.cpu_count() or 1)
 
 
 def slots(text: str) -> int:
+    """A number of slots, any but 0."""
     if (value := int(integer()(text))) == 0:
         raise FlagError("invalid value for n_parallel")
     return value
 
 
 def layers(text: str) -> int:
+    """A number of layers, or "auto" (-1) or "all" (-2)."""
     return {"auto": -1, "all": -2}[text] if text in ("auto", "all") else int(integer()(text))
 
 
 def as_is(text: str) -> str:
+    """Any text."""
     return text
 
 
 def words(text: str) -> list[str]:
+    """The words between commas, without spaces around them and without empty ones."""
     return [word for part in text.split(",") if (word := part.strip())]
 
 
 def hosts(text: str) -> list[str]:
+    """Addresses between commas, one at least."""
     if not (hosts := words(text)):
         raise FlagError("--host requires at least one address")
     return hosts
 
 
 def read(text: str) -> str:
+    """What stands in the file of that name, which must be UTF-8."""
     try:
         return Path(text).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -123,10 +136,12 @@ def read(text: str) -> str:
 
 
 def key_file(text: str) -> list[str]:
+    """The keys in the file of that name, one a line; "#" begins a comment."""
     return [line for line in read(text).splitlines() if line and not line.startswith("#")]
 
 
 def json_object(text: str) -> dict[str, str]:
+    """A JSON object, each of its values as JSON again."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -137,6 +152,7 @@ def json_object(text: str) -> dict[str, str]:
 
 
 def onoff(text: str) -> bool:
+    """One of the words for on and off."""
     if text in TRUE:
         return True
     if text in FALSE:
@@ -145,10 +161,13 @@ def onoff(text: str) -> bool:
 
 
 def onoffauto(text: str) -> bool | None:
+    """The same, or None for "auto"."""
     return None if text in AUTO else onoff(text)
 
 
 def one_of(values: Mapping[str, str]) -> Convert:
+    """Reads the keys of ``values``, and gives their values."""
+
     def convert(text: str) -> str:
         if text not in values:
             raise FlagError(f"unknown value '{text}', must be one of: {', '.join(values)}")
@@ -158,6 +177,7 @@ def one_of(values: Mapping[str, str]) -> Convert:
 
 
 def spec_types(text: str) -> list[str]:
+    """Types of speculation between commas, as the names of the wheel's enumeration."""
     for name in (names := text.split(",")):
         if name not in SPEC_TYPES:
             raise FlagError(f"unknown speculative type: {name}")
@@ -181,6 +201,7 @@ def to_field(path: str, enum: str = "") -> Apply:
 
 
 def to_negated(path: str) -> Apply:
+    """Set the attribute at the dotted ``path`` to the opposite."""
     setter = to_field(path)
     return lambda module, params, value: setter(module, params, not value)
 
@@ -197,6 +218,7 @@ def sampling(name: str, bit: str) -> Apply:
 
 
 def apply_context(module: Any, params: Any, value: int) -> None:
+    """Tokens of context; 0: the model's own, never less to fit the memory."""
     del module
     params.n_ctx = value
     if value == 0:
@@ -204,41 +226,49 @@ def apply_context(module: Any, params: Any, value: int) -> None:
 
 
 def apply_spec_types(module: Any, params: Any, names: Sequence[str]) -> None:
+    """Add types to those that are asked for already."""
     kind = module.common_speculative_type
     params.speculative.types = [*params.speculative.types, *(getattr(kind, name) for name in names)]
 
 
 def apply_cors(module: Any, params: Any, value: str) -> None:
+    """Origins that may ask from a browser, marked as chosen."""
     del module
     params.cors_origins = value
     params.cors_origins_explicit = True
 
 
 def apply_keys(module: Any, params: Any, value: list[str]) -> None:
+    """Add keys to those that are accepted already."""
     del module
     params.api_keys = [*params.api_keys, *value]
 
 
 def apply_alias(module: Any, params: Any, value: list[str]) -> None:
+    """Add names to those that the model goes by."""
     del module
     params.model_alias = {*params.model_alias, *value}
 
 
 def apply_timeout(module: Any, params: Any, value: int) -> None:
+    """Seconds, for reading and for writing."""
     del module
     params.timeout_read = params.timeout_write = value
 
 
 def template_words(params: Any, words: Mapping[str, str]) -> None:
+    """Add ``words`` to what every chat template is given."""
     params.default_template_kwargs = {**params.default_template_kwargs, **words}
 
 
 def apply_template_words(module: Any, params: Any, value: dict[str, str]) -> None:
+    """The same as an option."""
     del module
     template_words(params, value)
 
 
 def apply_reasoning(module: Any, params: Any, value: bool | None) -> None:
+    """Thinking on or off, told to the template too; None leaves it to the template."""
     del module
     params.enable_reasoning = -1 if value is None else int(value)
     if value is not None:
@@ -246,12 +276,14 @@ def apply_reasoning(module: Any, params: Any, value: bool | None) -> None:
 
 
 def apply_preserve(module: Any, params: Any, value: bool) -> None:
+    """Whether thoughts of earlier turns stay in the prompt."""
     del module
     template_words(params, {"preserve_reasoning": "true" if value else "false"})
     params.preserve_reasoning_specified = True
 
 
 def apply_devices(module: Any, params: Any, value: str) -> None:
+    """Where the drafter computes; FlagError for a device that is not there."""
     del module
     try:
         params.speculative.draft.devices = value
@@ -260,5 +292,6 @@ def apply_devices(module: Any, params: Any, value: str) -> None:
 
 
 def apply_sampler(module: Any, params: Any, value: str) -> None:
+    """ "1" samples the drafter by its probabilities; empty: its likeliest token."""
     del module
     params.speculative.draft.probabilistic = bool(value)

@@ -25,6 +25,7 @@ class Hasher:
             self._pieces.task_done()
 
     def update(self, piece: bytes) -> None:
+        """Hash ``piece`` soon; waits while too many pieces are left to hash."""
         self._pieces.put(piece)
 
     def hexdigest(self) -> str:

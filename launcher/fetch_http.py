@@ -49,6 +49,7 @@ class _Line:
                 self.end()
 
     def end(self) -> None:
+        """Shut the connection down, now and whenever one is made from here on."""
         self._ended = True
         if self._socket is not None:
             with suppress(OSError):
@@ -76,6 +77,7 @@ class Answer:
 
     @property
     def whole(self) -> bool:
+        """Whether the end of the body can be told from a connection that breaks off."""
         return self._left is not None or "transfer-encoding" in self.headers
 
     def read(self, watch: Callable[[], None]) -> bytes:

@@ -39,6 +39,7 @@ class _Call(Generic[T]):
             self._discard(result)
 
     def wait(self, watch: Callable[[], None]) -> T:
+        """Its result, or what it raised. When ``watch`` raises, a result is thrown away, also one that comes later."""
         try:
             while not self._done.wait(TICK_S):
                 watch()

@@ -57,16 +57,20 @@ class Control:
         self._going.set()
 
     def pause(self) -> None:
+        """Let no more bytes come until ``resume``; the connection is closed."""
         self._going.clear()
 
     def resume(self) -> None:
+        """Go on after ``pause``."""
         self._going.set()
 
     @property
     def paused(self) -> bool:
+        """Whether it has to wait for ``resume``; after ``cancel`` it has not."""
         return not self._going.is_set()
 
     def cancel(self) -> None:
+        """End it for good: ``fetch`` raises Cancelled, also where it was paused. The part is kept."""
         self.cancelled.set()
         self._going.set()
 

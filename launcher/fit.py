@@ -63,6 +63,7 @@ class Room:
 
     @property
     def usable(self) -> int | None:
+        """Bytes that may be taken; None when not known."""
         return None if self.bytes is None else max(0, self.bytes - self.kept)
 
 
@@ -150,6 +151,7 @@ class _Fitting:
         self.contexts = self._contexts()
 
     def run(self) -> Fit:
+        """The largest context with all layers, else fewer layers, else with memory that is tight; else verdict "no"."""
         asked = self.settings.ngl.value
         layers = asked if asked is not None else 0 if self.never_gpu else ALL_LAYERS
         need = self._need(self.contexts[0])

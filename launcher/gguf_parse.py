@@ -113,6 +113,7 @@ class _Parser:
         self._vocab: tuple[int, str] | None = None
 
     def run(self) -> Parsed:
+        """Everything up to the tensors' data. Raises GgufError."""
         version = self._preamble()
         tensor_count, entry_count = self._u64("tensor count"), self._u64("entry count")
         # An entry is at least a key length, a type and one byte; a tensor info its fixed fields.

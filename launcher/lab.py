@@ -117,6 +117,7 @@ class _Runner:
         self._kept = True
 
     async def run(self) -> Lab:
+        """Measure until it ends, however that is; the lab as it was told last."""
         left = sum(1 for cell in self._lab.plan.cells if not self._lab.of(cell))
         self._tell(LabStarted(self._lab, left))
         ended, problem = "", LauncherError("")

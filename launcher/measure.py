@@ -34,9 +34,13 @@ T = TypeVar("T")
 class Engines(Protocol):
     """What a measurement needs of lifecycle.Workshop."""
 
-    async def engine(self, plan: LaunchPlan, *, fresh: bool = False) -> Lease: ...
+    async def engine(self, plan: LaunchPlan, *, fresh: bool = False) -> Lease:
+        """Lend the engine of ``plan``, loaded; ``fresh``: one that has answered nothing yet. Raises LauncherError."""
+        ...
 
-    def loaded(self) -> int: ...
+    def loaded(self) -> int:
+        """How many engines are in memory now."""
+        ...
 
 
 class Stop:

@@ -29,6 +29,7 @@ class Need:
 
     @property
     def total(self) -> int:
+        """All of it, in bytes."""
         return self.weights + self.drafter + self.cache + self.compute
 
 

@@ -129,12 +129,15 @@ class _RacePlanner:
         self._settings, self._paths, self._env, self.machine = settings, paths, env, machine
 
     def offers(self) -> tuple[Offer, ...]:
+        """Every method, each with what stands against it here."""
         return offered(self._resolved())
 
     def default(self) -> tuple[Method, Method]:
+        """The two that are proposed."""
         return default_pair(self._settings, self._resolved())
 
     def plans(self, a: Method, b: Method) -> tuple[LaunchPlan, LaunchPlan]:
+        """A launch plan for each of the two. Raises PlanRefused."""
         resolved = self._resolved()
         first, second = (make_plan(self._settings, self.machine(), resolved, method) for method in (a, b))
         return first, second

@@ -23,14 +23,17 @@ class Paths:
 
     @property
     def config_file(self) -> Path:
+        """The person's own settings, a file that may be missing."""
         return self.data / "config.toml"
 
     @property
     def practice(self) -> Path:
+        """The practice pair, once it is written."""
         return self.data / "practice"
 
     @property
     def engines(self) -> Path:
+        """Engines that were fetched or built, a folder each."""
         return self.data / "engines"
 
     @property

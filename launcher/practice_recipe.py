@@ -256,6 +256,7 @@ class _Vocabulary:
         self._ids: dict[str, int] = {}
 
     def add(self, text: str, kind: int) -> int:
+        """The id of a new token of that kind; ValueError for a text that is one already."""
         if text in self._ids:
             raise ValueError(f"the token {text!r} stands in the vocabulary already")
         self._ids[text] = len(self.tokens)

@@ -96,6 +96,7 @@ class _Runner:
         self._swapped = False
 
     async def race(self, number: int, total: int) -> Race:
+        """Race number ``number`` of ``total``, to its end, however that is; the race as it was told."""
         spec, created = self._spec, time.time()
         self._tell(RaceStarted(number, total, spec.prompt, self._sides, spec.rounds))
         ended, problem = "rounds", LauncherError("")

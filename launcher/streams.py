@@ -116,9 +116,11 @@ class Capped(io.RawIOBase):
         self._left = most
 
     def writable(self) -> bool:
+        """Yes: that is what it is for."""
         return True
 
     def fileno(self) -> int:
+        """The number of the file below, for what writes past Python."""
         return self._file.fileno()
 
     def write(self, data: Any) -> int:

@@ -181,6 +181,7 @@ class _Body(httpx.AsyncByteStream):
         return received
 
     async def aclose(self) -> None:
+        """Close the connection, however much of the body is left."""
         self._connection.close()
 
 
