@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from launcher import __version__, cli_measure, console
-from launcher.cli_options import Json, Start, Yes, question, with_settings
+from launcher.cli_options import Json, Question, Start, Temperature, Thinking, Yes, question, with_settings
 
 app = typer.Typer(
     name="bonsai",
@@ -92,16 +92,12 @@ def plan(start: Start, as_json: Json = False, machine: MachineFile = None) -> No
 @with_settings
 def ask(
     start: Start,
-    prompt: Annotated[
-        str | None, typer.Argument(help="The question; - or nothing reads it from stdin.")
-    ] = None,
+    prompt: Question = None,
     system: Annotated[str, typer.Option(help="System prompt.")] = "",
-    temperature: Annotated[
-        float, typer.Option(min=0, max=5, help="0 always takes the likeliest token.")
-    ] = 0.7,
+    temperature: Temperature = 0.7,
     seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Most tokens to answer with.")] = None,
-    thinking: Annotated[bool, typer.Option(help="Let the model think first, where it can.")] = True,
+    thinking: Thinking = True,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:

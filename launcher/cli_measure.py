@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli_options import Json, Start, Yes, question, with_settings
+from launcher.cli_options import Json, Question, Start, Temperature, Thinking, Yes, question, with_settings
 
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
-Temperature = Annotated[float, typer.Option(min=0, max=5, help="0 always takes the likeliest token.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -21,9 +20,7 @@ def register(app: typer.Typer) -> None:
 @with_settings
 def oneshot(
     start: Start,
-    prompt: Annotated[
-        str | None, typer.Argument(help="The question; - or nothing reads it from stdin.")
-    ] = None,
+    prompt: Question = None,
     temperature: Temperature = 0.0,
     seed: Annotated[int, typer.Option(help="Makes sampling repeatable.")] = 42,
     max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens to answer with.")] = 300,
@@ -33,7 +30,7 @@ def oneshot(
             help="How to draft, such as dspark:2; else what the settings ask for.", show_default=False
         ),
     ] = None,
-    thinking: Annotated[bool, typer.Option(help="Let the model think first, where it can.")] = True,
+    thinking: Thinking = True,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:

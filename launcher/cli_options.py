@@ -20,6 +20,10 @@ from launcher.settings import SPECS, Settings, resolve
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Fetch what is missing without asking.")]
 
+Question = Annotated[str | None, typer.Argument(help="The question; - or nothing reads it from stdin.")]
+Thinking = Annotated[bool, typer.Option(help="Let the model think first, where it can.")]
+Temperature = Annotated[float, typer.Option(min=0, max=5, help="0 always takes the likeliest token.")]
+
 
 @dataclass(frozen=True)
 class Start:
