@@ -267,6 +267,22 @@ def _build_engine(config: pytest.Config) -> Path | LauncherError:
         return error
 
 
+@pytest.fixture
+def embedded() -> None:
+    """For tests that need the embedded engine."""
+    pytest.importorskip("xllamacpp", reason="no embedded engine on this platform")
+
+
+@pytest.fixture(params=["embedded", "built"])
+def engine_env(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The environment that chooses each engine in turn."""
+    if request.param == "embedded":
+        request.getfixturevalue("embedded")
+        return {"BONSAI_ENGINE": "embedded"}
+    server: Path = request.getfixturevalue("built_engine")
+    return {"BONSAI_LLAMA_SERVER": str(server)}
+
+
 @pytest.fixture(scope="session")
 def app_program(request: pytest.FixtureRequest) -> Path:
     """The packaged app's program; for tests marked frozen."""

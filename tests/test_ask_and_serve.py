@@ -22,16 +22,6 @@ from tests.standins import engine_script
 QUICKSORT = "Implement quicksort in Python."
 
 
-@pytest.fixture(params=["embedded", "built"])
-def engine_env(request: pytest.FixtureRequest) -> dict[str, str]:
-    """The environment that chooses each engine in turn."""
-    if request.param == "embedded":
-        pytest.importorskip("xllamacpp", reason="no embedded engine on this platform")
-        return {"BONSAI_ENGINE": "embedded"}
-    server: Path = request.getfixturevalue("built_engine")
-    return {"BONSAI_LLAMA_SERVER": str(server)}
-
-
 def ask(bonsai: Bonsai, prompt: str, *arguments: str, **env: str) -> dict[str, Any]:
     done = bonsai("ask", "--json", "--temperature", "0", *arguments, prompt, env=env)
     assert done.returncode == 0, done.stderr

@@ -21,21 +21,6 @@ TOKENS = 40
 SMALL = ("--max-tokens", str(TOKENS), "--runs", "1")
 
 
-@pytest.fixture
-def embedded() -> None:
-    pytest.importorskip("xllamacpp", reason="no embedded engine on this platform")
-
-
-@pytest.fixture(params=["embedded", "built"])
-def engine_env(request: pytest.FixtureRequest) -> dict[str, str]:
-    """The environment that chooses each engine in turn."""
-    if request.param == "embedded":
-        pytest.importorskip("xllamacpp", reason="no embedded engine on this platform")
-        return {"BONSAI_ENGINE": "embedded"}
-    server: Path = request.getfixturevalue("built_engine")
-    return {"BONSAI_LLAMA_SERVER": str(server)}
-
-
 def run(bonsai: Bonsai, *arguments: str, **env: str) -> dict[str, Any]:
     done = bonsai("lab", "--json", *arguments, env=env, timeout=110)
     assert done.returncode == 0, done.stderr

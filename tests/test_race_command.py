@@ -20,21 +20,6 @@ from tests.fakes import paced_engine
 TOKENS = 80
 
 
-@pytest.fixture(params=["embedded", "built"])
-def engine_env(request: pytest.FixtureRequest) -> dict[str, str]:
-    """The environment that chooses each engine in turn."""
-    if request.param == "embedded":
-        pytest.importorskip("xllamacpp", reason="no embedded engine on this platform")
-        return {"BONSAI_ENGINE": "embedded"}
-    server: Path = request.getfixturevalue("built_engine")
-    return {"BONSAI_LLAMA_SERVER": str(server)}
-
-
-@pytest.fixture
-def embedded() -> None:
-    pytest.importorskip("xllamacpp", reason="no embedded engine on this platform")
-
-
 def race(bonsai: Bonsai, *arguments: str, **env: str) -> dict[str, Any]:
     done = bonsai("race", "--json", "--max-tokens", str(TOKENS), *arguments, env=env)
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +36,11 @@ from launcher.methods import PLAIN, Method
 from launcher.plan import LaunchPlan, make_plan
 from launcher.race_prompts import lab_prompt
 from launcher.settings import resolve
-from launcher.supervise.server import Server
-from tests.fakes import paced_engine
 from tests.launcher.lab_samples import SUBJECT, run
+from tests.launcher.measuring_room import MeasuringRoom
 from tests.plans import ENGINE, MACHINE, resolved
 
 D2, D4, TABLE = Method("draft-dspark", 2), Method("draft-dspark", 4), Method("ngram-simple")
-TEXT = " ".join(f"word{number}" for number in range(200))
 
 
 class Counting:
@@ -61,19 +58,13 @@ class Counting:
         return self._workshop.loaded()
 
 
-class Room:
+class Room(MeasuringRoom[LabEvent]):
     """Runs labs on a fake engine and keeps what they told."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.events: list[LabEvent] = []
+        super().__init__(folder)
         self.saved: list[Lab] = []
-        self.hook: Callable[[LabEvent], None] = lambda _: None
         self.engine({"rate": 1600})
-
-    def engine(self, drafting: dict[str, Any], **config: Any) -> None:
-        base: dict[str, Any] = {"rate": 800, "text": TEXT, "blocks": ((4, 3), (4, 1))}
-        self.program = paced_engine.install(self.folder / "bin", drafting=drafting, **(base | config))
 
     def spec(
         self,
@@ -91,10 +82,7 @@ class Room:
         return LabSpec(replace(made, **plan), SUBJECT, launches)
 
     def run(self, spec: LabSpec, *, stop: Stop | None = None, lab: Lab | None = None) -> Lab:
-        def serve(plan: LaunchPlan) -> Server:
-            return Server(plan, self.folder / "logs", self.folder / "run", dict(os.environ))
-
-        owner = Lifecycle(lambda *_: spec.launches[PLAIN], serve, lambda *_: True)
+        owner = Lifecycle(lambda *_: spec.launches[PLAIN], self.serve, lambda *_: True)
 
         async def scene() -> Lab:
             async with owner.workshop("lab") as workshop:
@@ -106,22 +94,15 @@ class Room:
         finally:
             owner.close()
 
-    def take(self, event: LabEvent) -> None:
-        self.events.append(event)
-        self.hook(event)
-
     def save(self, lab: Lab) -> None:
         self.saved.append(lab)
-
-    def kinds(self, *of: type) -> list[Any]:
-        return [event for event in self.events if isinstance(event, of)]
 
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
     made = Room(tmp_path)
     yield made
-    assert not list((tmp_path / "run").glob("*")), "no key is left behind"
+    made.check_clean()
 
 
 # --- order, without an engine ---------------------------------------------------------------------------

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,10 @@ from launcher.race_types import (
     RunStarted,
 )
 from launcher.settings import resolve
-from launcher.supervise.server import Server
-from tests.fakes import paced_engine
+from tests.launcher.measuring_room import TEXT, MeasuringRoom
 from tests.plans import ENGINE, MACHINE, resolved
 
 DSPARK = Method("draft-dspark", 4)
-TEXT = " ".join(f"word{number}" for number in range(200))
 PROMPT = Prompt("Say something.", "chat", "en")
 
 
@@ -71,19 +68,13 @@ class Spy:
                 self.seen[self._plan.spec_type, chats[0]["started"]] = chats
 
 
-class Track:
+class Track(MeasuringRoom[RaceEvent]):
     """Runs races on a fake engine and keeps what they told."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.events: list[RaceEvent] = []
-        self.hook: Callable[[RaceEvent], None] = lambda _: None
+        super().__init__(folder)
         self.keep = True
         self.owner: Lifecycle | None = None
-
-    def engine(self, drafting: dict[str, Any], **config: Any) -> None:
-        base: dict[str, Any] = {"rate": 800, "text": TEXT, "blocks": ((4, 3), (4, 1))}
-        self.program = paced_engine.install(self.folder / "bin", drafting=drafting, **(base | config))
 
     def plan(self, method: Method) -> LaunchPlan:
         engine = replace(ENGINE, program=(str(self.program),), spec_types=ENGINE.spec_types | {"ngram-mod"})
@@ -94,10 +85,7 @@ class Track:
         return replace(RaceSpec(plans, PROMPT, max_tokens=120), **changes)
 
     def run(self, *specs: RaceSpec, stop: Stop | None = None) -> tuple[Race, ...]:
-        def serve(plan: LaunchPlan) -> Server:
-            return Server(plan, self.folder / "logs", self.folder / "run", dict(os.environ))
-
-        self.owner = Lifecycle(lambda *_: self.plan(PLAIN), serve, lambda *_: self.keep)
+        self.owner = Lifecycle(lambda *_: self.plan(PLAIN), self.serve, lambda *_: self.keep)
 
         async def scene() -> tuple[Race, ...]:
             assert self.owner is not None
@@ -116,19 +104,12 @@ class Track:
         finally:
             self.owner.close()
 
-    def take(self, event: RaceEvent) -> None:
-        self.events.append(event)
-        self.hook(event)
-
-    def kinds(self, *of: type) -> list[Any]:
-        return [event for event in self.events if isinstance(event, of)]
-
 
 @pytest.fixture
 def track(tmp_path: Path) -> Iterator[Track]:
     made = Track(tmp_path)
     yield made
-    assert not list((tmp_path / "run").glob("*")), "no key is left behind"
+    made.check_clean()
 
 
 def test_a_faster_drafter_wins_early(track: Track) -> None:

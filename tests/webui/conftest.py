@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,31 @@ def visitor(browser: Browser) -> Iterator[Visitor]:
     yield Visitor(context, requests, errors)
     context.close()
     assert not errors, errors
+
+
+def frames(answer: httpx.Response) -> list[dict[str, Any]]:
+    """What a streamed answer told, one thing after the other."""
+    assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
+    return [json.loads(part[6:]) for part in answer.text.split("\n\n") if part]
+
+
+@contextmanager
+def news(client: httpx.Client) -> Iterator[list[dict[str, Any]]]:
+    """What the page pushes to a tab, in a list that grows; the first of it is there."""
+    seen: list[dict[str, Any]] = []
+    with client.stream("GET", "/bonsai/events", timeout=10) as answer:
+
+        def read() -> None:
+            try:
+                for line in answer.iter_lines():
+                    if line.startswith("data: "):
+                        seen.append(json.loads(line[6:]))
+            except httpx.HTTPError:
+                return
+
+        threading.Thread(target=read, daemon=True).start()
+        wait_until(lambda: seen, 5, "the first news")
+        yield seen
 
 
 def ask(tab: Tab, text: str) -> None:

@@ -22,11 +22,9 @@ from launcher.paths import Paths
 from launcher.plan import LaunchPlan, make_plan
 from launcher.settings import resolve
 from tests import plans
-from tests.fakes.paced_server import PacedConfig, PacedServer
-from tests.webui.conftest import Running, Visitor, run_page
+from tests.webui.conftest import Visitor
+from tests.webui.two_engines import TwoEngines, run_both
 
-TEXT = " ".join(f"word{number}" for number in range(60))
-BLOCKS = ((4, 3), (4, 1))
 # What a browser asks for.
 DSPARK = {"type": "draft-dspark", "length": 4, "p_min": None, "draft_on": None}
 TABLE = {"type": "ngram-simple", "length": None, "p_min": None, "draft_on": None}
@@ -88,11 +86,9 @@ class Memory:
 
 
 @dataclass
-class Bench:
-    """``page.engine`` is the plain engine, ``drafting`` the other."""
+class Bench(TwoEngines):
+    """``labs`` are the kept ones."""
 
-    page: Running
-    drafting: PacedServer
     labs: LabStore
     planner: Planner
     memory: Memory
@@ -102,22 +98,10 @@ def run_bench(
     stack: ExitStack, folder: Path, *, drafting: dict[str, Any] | None = None, **engine: Any
 ) -> Bench:
     """Start it; ``engine`` is for both, ``drafting`` only for the one that drafts (fields of PacedConfig)."""
-    base: dict[str, Any] = {"rate": 800, "text": TEXT, **engine}
-    fast = {**base, "alias": "drafting", "blocks": BLOCKS, **(drafting or {})}
-    second = stack.enter_context(PacedServer(PacedConfig(**fast)))
     planner, memory = Planner(folder / "data"), Memory()
-    page = run_page(stack, folder, page={"lab": planner, "learned": memory}, **base)
-    page.lifecycle.drafting = second.url
-    return Bench(page, second, planner.store, planner, memory)
-
-
-def pace(
-    bench: Bench, *, plain: dict[str, Any] | None = None, drafting: dict[str, Any] | None = None
-) -> None:
-    """Change how both engines answer from now on (fields of PacedConfig); no lab may be running."""
-    base: dict[str, Any] = {"rate": 800, "text": TEXT}
-    bench.page.engine.config = PacedConfig(**base | (plain or {}))
-    bench.drafting.config = PacedConfig(**base | {"alias": "drafting", "blocks": BLOCKS} | (drafting or {}))
+    given = {"lab": planner, "learned": memory}
+    both = run_both(stack, folder, 800, page=given, drafting=drafting, **engine)
+    return Bench(**vars(both), labs=planner.store, planner=planner, memory=memory)
 
 
 def open_tab(bench: Bench, visitor: Visitor) -> Tab:

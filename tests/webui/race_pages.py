@@ -14,8 +14,8 @@ from launcher.plan import LaunchPlan, make_plan
 from launcher.race_store import RaceStore
 from launcher.settings import resolve
 from tests import plans
-from tests.fakes.paced_server import PacedConfig, PacedServer
-from tests.webui.conftest import Running, Visitor, run_page
+from tests.webui.conftest import Visitor
+from tests.webui.two_engines import TwoEngines, run_both
 from webui.state import RaceRoom
 
 DSPARK = Method("draft-dspark", 4)
@@ -26,16 +26,12 @@ OFFERS = (
     Offer(DSPARK),
     Offer(Method("ngram-mod"), "This llama-server (b1) cannot do ngram-mod."),
 )
-TEXT = " ".join(f"word{number}" for number in range(60))
-BLOCKS = ((4, 3), (4, 1))
 
 
 @dataclass
-class Track:
-    """``page.engine`` is the plain engine, ``drafting`` the other."""
+class Track(TwoEngines):
+    """``races`` are the kept ones."""
 
-    page: Running
-    drafting: PacedServer
     races: RaceStore
 
 
@@ -48,14 +44,10 @@ def run_track(
     stack: ExitStack, folder: Path, *, drafting: dict[str, Any] | None = None, **engine: Any
 ) -> Track:
     """Start it; ``engine`` is for both, ``drafting`` only for the one that drafts (fields of PacedConfig)."""
-    base: dict[str, Any] = {"rate": 600, "text": TEXT, **engine}
-    fast = {**base, "alias": "drafting", "blocks": BLOCKS, **(drafting or {})}
-    second = stack.enter_context(PacedServer(PacedConfig(**fast)))
     races = RaceStore(folder / "data")
     room = RaceRoom(races, lambda: OFFERS, lambda: (PLAIN, DSPARK), race_plans, lambda: plans.MACHINE)
-    page = run_page(stack, folder, page={"races": room}, **base)
-    page.lifecycle.drafting = second.url
-    return Track(page, second, races)
+    both = run_both(stack, folder, 600, page={"races": room}, drafting=drafting, **engine)
+    return Track(**vars(both), races=races)
 
 
 def open_tab(track: Track, visitor: Visitor) -> Tab:
@@ -78,12 +70,3 @@ def race(tab: Tab, **conditions: Any) -> None:
     choose(tab, **conditions)
     tab.click(".r-go")
     tab.wait_for_selector(".r-verdict", timeout=60_000)
-
-
-def pace(
-    track: Track, *, plain: dict[str, Any] | None = None, drafting: dict[str, Any] | None = None
-) -> None:
-    """Change how both engines answer from now on (fields of PacedConfig); no race may be running."""
-    base: dict[str, Any] = {"rate": 600, "text": TEXT}
-    track.page.engine.config = PacedConfig(**base | (plain or {}))
-    track.drafting.config = PacedConfig(**base | {"alias": "drafting", "blocks": BLOCKS} | (drafting or {}))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,7 +16,7 @@ import pytest
 from launcher.errors import PlanRefused
 from tests import plans
 from tests.conftest import wait_until
-from tests.webui.conftest import TOKEN, Running, run_page
+from tests.webui.conftest import TOKEN, Running, news, run_page
 from tests.webui.fake_lifecycle import a_plan
 from tests.webui.fetch_rooms import OFFER, TOTAL, Room
 from webui.first_run import NEWS_S, FetchNews
@@ -112,19 +110,7 @@ def test_without_the_token_nothing_is_fetched(page: Running, room: Room, act: st
 
 
 def test_progress_is_pushed(client: httpx.Client, room: Room) -> None:
-    seen: list[dict[str, Any]] = []
-    with client.stream("GET", "/bonsai/events", timeout=10) as answer:
-
-        def read() -> None:
-            try:
-                for line in answer.iter_lines():
-                    if line.startswith("data: "):
-                        seen.append(json.loads(line[6:]))
-            except httpx.HTTPError:
-                return
-
-        threading.Thread(target=read, daemon=True).start()
-        wait_until(lambda: seen, 5, "the first news")
+    with news(client) as seen:
         assert seen[0]["fetch"]["phase"] == "idle"
         room.begin()
         room.came("weights", 2_000_000_000)

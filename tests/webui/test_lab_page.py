@@ -16,8 +16,9 @@ from launcher.learned_page import TimeLedger
 from launcher.methods import PLAIN, Method
 from tests.launcher import lab_samples as samples
 from tests.webui.conftest import Visitor, ask
-from tests.webui.lab_pages import Bench, choose, open_tab, pace, run_bench
+from tests.webui.lab_pages import Bench, choose, open_tab, run_bench
 from tests.webui.test_page_looks import LUMINANCE
+from tests.webui.two_engines import pace
 
 pytestmark = [pytest.mark.browser]
 

@@ -19,8 +19,9 @@ from launcher.learned_page import TimeLedger
 from launcher.methods import PLAIN, Method
 from tests.conftest import wait_until
 from tests.launcher import lab_samples as samples
-from tests.webui.conftest import TOKEN
-from tests.webui.lab_pages import ASKED, DSPARK, Bench, pace, run_bench
+from tests.webui.conftest import TOKEN, frames
+from tests.webui.lab_pages import ASKED, DSPARK, Bench, run_bench
+from tests.webui.two_engines import pace
 
 HEADERS = {"X-Bonsai-Token": TOKEN}
 CODE = Cell("code", PLAIN, 0.0)
@@ -49,11 +50,6 @@ def bench(shared: Bench) -> Bench:
 def client(bench: Bench) -> Iterator[httpx.Client]:
     with bench.page.client(headers=HEADERS) as client:
         yield client
-
-
-def frames(answer: httpx.Response) -> list[dict[str, Any]]:
-    assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
-    return [json.loads(part[6:]) for part in answer.text.split("\n\n") if part]
 
 
 def run_one(client: httpx.Client, **changes: Any) -> list[dict[str, Any]]:

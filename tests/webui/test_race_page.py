@@ -12,8 +12,9 @@ from playwright.sync_api import Page as Tab
 
 from tests.conftest import wait_until
 from tests.webui.conftest import Visitor, answered, ask
-from tests.webui.race_pages import BLOCKS, TEXT, Track, choose, open_tab, pace, race, run_track
+from tests.webui.race_pages import Track, choose, open_tab, race, run_track
 from tests.webui.test_page_looks import LUMINANCE
+from tests.webui.two_engines import BLOCKS, TEXT, pace
 
 pytestmark = [pytest.mark.browser]
 

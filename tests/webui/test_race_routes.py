@@ -15,8 +15,9 @@ import pytest
 from launcher.race_types import Prompt
 from tests.conftest import wait_until
 from tests.launcher import race_samples as samples
-from tests.webui.conftest import TOKEN
-from tests.webui.race_pages import TEXT, Track, run_track
+from tests.webui.conftest import TOKEN, frames
+from tests.webui.race_pages import Track, run_track
+from tests.webui.two_engines import TEXT
 
 HEADERS = {"X-Bonsai-Token": TOKEN}
 A, B = {"type": "none", "length": None}, {"type": "draft-dspark", "length": 4}
@@ -37,11 +38,6 @@ def client(track: Track) -> Iterator[httpx.Client]:
         track.races.delete(it.id)
     with track.page.client(headers=HEADERS) as client:
         yield client
-
-
-def frames(answer: httpx.Response) -> list[dict[str, Any]]:
-    assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
-    return [json.loads(part[6:]) for part in answer.text.split("\n\n") if part]
 
 
 def race(client: httpx.Client, **changes: Any) -> list[dict[str, Any]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,7 +12,7 @@ import pytest
 
 from launcher.store import Turn
 from tests.conftest import wait_until
-from tests.webui.conftest import TOKEN, Running, run_page
+from tests.webui.conftest import TOKEN, Running, frames, news, run_page
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +31,6 @@ def client(page: Running) -> Iterator[httpx.Client]:
         page.store.delete(it.id)
     with page.client(headers={"X-Bonsai-Token": TOKEN}) as client:
         yield client
-
-
-def frames(answer: httpx.Response) -> list[dict[str, Any]]:
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    return [json.loads(part[6:]) for part in answer.text.split("\n\n") if part]
 
 
 def chat(client: httpx.Client, **body: Any) -> list[dict[str, Any]]:
@@ -168,20 +161,7 @@ def test_without_a_drafter_speculation_is_not_offered(client: httpx.Client, page
 
 
 def test_news_are_pushed(client: httpx.Client, page: Running) -> None:
-    seen: list[dict[str, Any]] = []
-    with client.stream("GET", "/bonsai/events", timeout=10) as answer:
-
-        def read() -> None:
-            try:
-                for line in answer.iter_lines():
-                    if line.startswith("data: "):
-                        seen.append(json.loads(line[6:]))
-            except httpx.HTTPError:
-                return
-
-        reader = threading.Thread(target=read, daemon=True)
-        reader.start()
-        wait_until(lambda: seen, 5, "the first status")
+    with news(client) as seen:
         assert seen[0]["status"]["phase"] == "ready"
         page.lifecycle.become(phase="starting", message="Loading …")
         wait_until(
