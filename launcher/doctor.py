@@ -145,7 +145,9 @@ def _to_fetch(settings: Settings, paths: Paths, env: Mapping[str, str], machine:
     offer = make_offer(settings, paths, env, machine)
     if offer is None:
         return
-    lacking = ", ".join(item.name for item in offer.items if item.state != "done")
+    lacking = ", ".join(item.name for item in offer.items if item.state not in ("done", "found"))
+    if not lacking:
+        return
     amount = "" if offer.to_fetch is None else f" ({size(offer.to_fetch)}, as far as sizes are known)"
     yield Check("Files", "note", f"Not here yet: {lacking}{amount}.", "Run `bonsai fetch`.")
     if not offer.disk_ok and offer.disk_needed is not None and offer.disk_free is not None:

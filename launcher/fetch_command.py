@@ -24,7 +24,7 @@ PARTS = {"engine": "Engine", "weights": "Weights", "drafter": "Drafter"}
 def run_fetch(settings: Settings, paths: Paths, env: Mapping[str, str], *, engine_only: bool) -> None:
     """Bring everything that the settings need, with progress on stderr. Raises LauncherError; Ctrl+C keeps what came."""
     machine = detect()
-    offer = None if engine_only else make_offer(settings, paths, env, machine)
+    offer = None if engine_only else _offer(settings, paths, env, machine)
     if offer:
         describe(offer)
     fetch(settings, paths, env, machine, engine_only=engine_only)
@@ -58,7 +58,7 @@ def ensure_here(
 ) -> None:
     """Fetch what is missing when the person agrees: by ``agreed`` (--yes) or by answering y on a terminal. Raises
     NotFetched when nobody does, NetworkProblem where it is forbidden. Does nothing when all is here."""
-    offer = make_offer(settings, paths, env, machine) if may_lack(settings) else None
+    offer = _offer(settings, paths, env, machine) if may_lack(settings) else None
     if offer is None or offer.usable:
         return
     if offer.offline:  # nothing to ask about
@@ -72,6 +72,19 @@ def ensure_here(
         if not console.agreed(f"Fetch {_amount(offer)} now?"):
             raise NotFetched(f"{offer.title} was not fetched.", FETCH)
     fetch(settings, paths, env, machine)
+
+
+def _offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine) -> Offer | None:
+    """What has to be fetched. What lies here unread is read first, with progress on stderr: then nobody is asked, or
+    told, about a file that is here."""
+    offer = make_offer(settings, paths, env, machine)
+    if offer is None or all(item.state != "found" for item in offer.items):
+        return offer
+    job = FetchJob(settings, paths, env, lambda: machine)
+    with TransferView() as view:
+        job.on_change(view)
+        job.check()
+    return make_offer(settings, paths, env, machine)
 
 
 def may_lack(settings: Settings) -> bool:
@@ -97,8 +110,8 @@ def describe(offer: Offer) -> None:
 
 
 def _size(item: Item) -> str:
-    if item.state == "done":
-        return f"here: {item.where}"
+    if item.state in ("done", "found"):
+        return f"here: {item.where}" + ("" if item.state == "done" else ", not checked yet")
     if item.total is None:
         return f"from {item.source}, which tells its size"
     rest = f", {size(item.have)} of them are here" if item.have else ""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 class Item:
     """One thing to have on disk. ``part``: "weights", "drafter" or "engine". ``total`` None: not known yet.
 
-    ``state``: "waiting", "running", "checking" (an older part is read again), "unpacking", "proving" (the engine
-    is run once), "done", "failed". ``in_place``: found on this machine and used where it lies; ``have`` counts what
-    an earlier fetch has left. ``rate`` and
-    ``left_s`` are None while unknown. ``note``: what is happening beyond that ("trying again in 12 s"), or empty.
-    ``source``: where it comes from, for people.
+    ``state``: "waiting", "found" (lies here by name and size, and has to be read to tell whether it is right),
+    "running", "checking" (what is here is read), "unpacking", "proving" (the engine is run once), "done", "failed".
+    ``in_place``: found on this machine and used where it lies; ``have`` counts what an earlier fetch has left, or what was
+    read. ``rate`` and ``left_s`` are None while unknown. ``note``: what is happening beyond that ("trying again in
+    12 s"), or empty. ``source``: where it comes from, for people.
     """
 
     part: str
@@ -31,8 +31,9 @@ class Item:
 
 @dataclass(frozen=True)
 class FetchState:
-    """``phase``: "idle" (nothing begun), "looking" (sizes are asked for), "running", "paused", "failed",
-    "cancelled" or "done". ``total`` and ``have`` over all items; ``error`` and ``remedy`` when failed."""
+    """``phase``: "idle" (nothing begun), "looking" (sizes are asked for), "checking" (what was found here is read, and
+    ``items`` are that alone), "running", "paused", "failed", "cancelled" or "done". ``total`` and ``have`` over all items;
+    ``error`` and ``remedy`` when failed."""
 
     phase: str
     items: tuple[Item, ...]
@@ -49,10 +50,10 @@ class Offer:
     """What the first-run view shows before anybody agrees. All sentences are for people.
 
     ``title``: the model; ``why``: (part, sentence); ``items``: what would be fetched or is there; ``to_fetch``: bytes still
-    to be fetched, as far as sizes are known (None: of nothing); ``disk_free`` and ``disk_needed`` bytes at ``folder``;
-    ``disk_ok``, ``memory_ok``; ``memory``: the verdict in words; ``left_out``: (what, why); ``notices``; ``offline``: why
-    nothing can be fetched now, or empty; ``usable``: the model starts without it too (what is missing only makes it
-    better).
+    to be fetched, as far as sizes are known (None: of nothing), 0 where only something that is here has to be read;
+    ``disk_free`` and ``disk_needed`` bytes at ``folder``; ``disk_ok``, ``memory_ok``; ``memory``: the verdict in words;
+    ``left_out``: (what, why); ``notices``; ``offline``: why nothing can be fetched now, or empty; ``usable``: the model
+    starts without it too (what is missing only makes it better).
     """
 
     title: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,20 +13,23 @@ from launcher.choose_builds import build_name
 from launcher.disk import check_space
 from launcher.errors import Cancelled, LauncherError, NetworkProblem, NotAnEngine
 from launcher.fetch import Control, Network, Progress, Remote
-from launcher.fetch_types import FetchState, Offer
+from launcher.fetch_found import Reading, go_on, read_found
+from launcher.fetch_told import Told
+from launcher.fetch_types import Offer
 from launcher.hardware.model import Machine
 from launcher.offer import make_offer
 from launcher.paths import Paths, make_folder
 from launcher.settings import Settings
 from launcher.shelf import Shelf
-from launcher.wants import items_of, total, wanted
+from launcher.wants import Wants, items_of, total, wanted
 
-PUBLISH_S = 0.1  # between two reports of mere progress
 UNPACKED = 3  # times the size of an engine's archives
-BUSY = ("looking", "running", "paused")
+BUSY = ("looking", "checking", "running", "paused")
+AT_REST = ("idle", "failed", "cancelled", "done")
+NOTHING: Mapping[str, object] = {"items": (), "total": None, "have": 0, "rate": None, "left_s": None}
 
 
-class FetchJob:
+class FetchJob(Told):
     """One fetch of everything that ``settings`` need on this machine. Thread-safe; ``run`` does the work on the
     caller's thread, ``begin`` on one of its own. ``engine_only``: leaves the models alone."""
 
@@ -41,52 +43,43 @@ class FetchJob:
         engine_only: bool = False,
         done: Callable[[], None] = lambda: None,
     ) -> None:
+        super().__init__()
         self._settings, self._paths, self._env, self._machine = settings, paths, dict(env), machine
         self._engine_only, self._done = engine_only, done
-        self._lock = threading.Lock()
-        self._telling = threading.RLock()
-        self._state = FetchState("idle", (), None, 0)
-        self._callbacks: list[Callable[[FetchState], None]] = []
         self._control = Control()
         self._thread: threading.Thread | None = None
-        self._published = 0.0
-        self._sticky: dict[str, str] = {}  # notes that stay, by part
         self._files_room: dict[Path, int | None] = {}  # what the models' files take, by place
 
     # --- for the page and the terminal ---
-
-    def state(self) -> FetchState:
-        """How far it is."""
-        with self._lock:
-            return self._state
-
-    def on_change(self, callback: Callable[[FetchState], None]) -> Callable[[], None]:
-        """``callback`` hears of every change, the newest last, on the thread that made it: it must not wait for
-        anything. The returned function ends that."""
-        with self._lock:
-            self._callbacks.append(callback)
-
-        def off() -> None:
-            with self._lock:
-                if callback in self._callbacks:
-                    self._callbacks.remove(callback)
-
-        return off
 
     def begin(self) -> None:
         """Start on a thread of its own, or again after an end; does nothing while it runs."""
         with self._lock:
             if self._state.phase in BUSY:
                 return
+            self._control.cancel()  # a look for what is unread, which this one takes over
             self._control = Control()
             self._state = replace(self._state, phase="looking", error="", remedy="")
-            self._thread = threading.Thread(
-                target=self._run_quietly, args=(self._thread,), name="fetch", daemon=True
-            )
-            self._thread.start()
+            self._go(self._run_quietly)
         self._tell()
 
     retry = begin
+
+    def begin_check(self) -> None:
+        """Read what lies here and nobody has read yet, on a thread of its own; fetches nothing, and tells nothing where
+        nothing is unread. Then ``done`` is called, if a part was right."""
+        with self._lock:
+            if self._state.phase in BUSY:
+                return
+            self._control.cancel()
+            self._control = Control()
+            self._go(self._check_quietly, self._control)
+
+    def _go(self, work: Callable[..., None], *given: object) -> None:
+        """With the lock held."""
+        before = self._thread
+        self._thread = threading.Thread(target=work, args=(before, *given), name="fetch", daemon=True)
+        self._thread.start()
 
     def pause(self) -> None:
         """Stop fetching until ``resume``; what is here stays."""
@@ -117,16 +110,24 @@ class FetchJob:
 
     # --- the work ---
 
+    def check(self) -> None:
+        """Read what lies here and nobody has read yet, on this thread; fetches nothing. The next look then knows what it
+        is. Raises LauncherError."""
+        self._read(self._shelf(), self._control, AT_REST)
+        self._tell(("checking",), phase="idle", **NOTHING)
+
     def run(self) -> None:
-        """Fetch everything, on this thread. Raises LauncherError; what is complete by then stays."""
+        """Fetch everything, on this thread; what lies here is read before. Raises LauncherError; what is complete by
+        then stays."""
         self._sticky.clear()
         self._tell(phase="looking", error="", remedy="")
-        shelf = Shelf(self._settings, self._paths, self._env, lambda _: self._check())
-        wants = wanted(
-            self._settings, self._paths, self._env, self._machine(), shelf, engine_only=self._engine_only
-        )
+        shelf = self._shelf()
+        wants, reading = self._read(shelf, self._control, ("looking", "paused"))
+        self._tell(("checking",), phase="looking")
         items = items_of(wants, self._paths, shelf)
         self._tell(items=items, total=total([it.total for it in items]), have=sum(it.have for it in items))
+        if reading.problems:  # more would have to come than anybody was told
+            raise reading.problems[0]
         if all(item.state == "done" for item in items):
             self._tell(phase="done")
             return
@@ -153,6 +154,49 @@ class FetchJob:
             self._fetch_file(part, file, remotes[part], shelf, network)
         self._tell(phase="done", rate=None, left_s=None)
 
+    def _shelf(self) -> Shelf:
+        return Shelf(self._settings, self._paths, self._env)
+
+    def _look(self, shelf: Shelf) -> Wants:
+        machine, alone = self._machine(), self._engine_only
+        return wanted(self._settings, self._paths, self._env, machine, shelf, engine_only=alone)
+
+    def _read(self, shelf: Shelf, control: Control, only_from: tuple[str, ...]) -> tuple[Wants, Reading]:
+        """What is wanted, once all that lies here was read, and what came of that; the phase is "checking" then, if it
+        was one of ``only_from`` before."""
+        wants = self._look(shelf)
+        go_on(control)
+        if not wants.unread:
+            return wants, Reading()
+        found = tuple(it for it in items_of(wants, self._paths, shelf) if it.state == "found")
+        begins = {"items": found, "total": total([it.total for it in found]), "have": 0}
+        self._tell(only_from, phase="checking", error="", remedy="", **begins)
+        reading = read_found(wants, shelf, self._change, control)
+        return self._look(shelf), reading
+
+    def _check_quietly(self, before: threading.Thread | None, control: Control) -> None:
+        shelf = self._shelf()
+        try:
+            if before is not None:
+                before.join()
+            wants, reading = self._read(shelf, control, AT_REST)
+        except LauncherError:  # nobody has asked; whoever does is told
+            self._tell(("checking",), phase="idle", **NOTHING)
+        except Exception as error:
+            self._fail(_unexpected(error))
+        else:
+            if not reading:
+                return
+            items = items_of(wants, self._paths, shelf)
+            if all(item.state == "done" for item in items):
+                sizes = total([it.total for it in items])
+                have = sum(it.have for it in items)
+                self._tell(("checking",), phase="done", items=items, total=sizes, have=have)
+            else:
+                self._tell(("checking",), phase="idle", **NOTHING)
+            if reading.right:
+                self._done()
+
     def _run_quietly(self, before: threading.Thread | None) -> None:
         if before is not None:
             before.join()  # it has told its end already, and ends
@@ -164,29 +208,17 @@ class FetchJob:
         except LauncherError as error:
             self._fail(error)
         except Exception as error:  # the page must hear of it; the thread's end would be silent
-            self._fail(LauncherError(f"Fetching failed: {type(error).__name__}: {error}", "Try again."))
+            self._fail(_unexpected(error))
         else:
             self._done()
 
     def _check(self) -> None:
         """Cancelled when the person has given up."""
-        if self._control.cancelled.is_set():
-            raise Cancelled("Fetching was cancelled.", "What was fetched stays; start again to go on.")
+        go_on(self._control)
 
     def _fail(self, error: LauncherError) -> None:
         self._stop(failed="failed")
         self._tell(phase="failed", error=error.what, remedy=error.remedy, rate=None, left_s=None)
-
-    def _stop(self, failed: str = "waiting") -> None:
-        """Nothing is under way any more: what was becomes ``failed``."""
-        with self._lock:
-            items = tuple(
-                item
-                if item.state in ("done", "waiting")
-                else replace(item, state=failed, rate=None, left_s=None, note=self._sticky.get(item.part, ""))
-                for item in self._state.items
-            )
-            self._state = replace(self._state, items=items)
 
     def _fetch_engine(self, line: Line, builds: Sequence[Build], network: Network) -> None:
         """The first of ``builds`` that runs here."""
@@ -287,35 +319,9 @@ class FetchJob:
         # Whatever else bears this name in a folder of ours is not what was wanted, or it would have been found.
         return fetch.fetch(remote, target, network, progress, self._control, replace=True)
 
-    # --- the state ---
 
-    def _change(self, part: str, *, quiet: bool = False, **changes: object) -> None:
-        """Change one item; ``quiet``: mere progress, which is told ten times a second at most."""
-        with self._lock:
-            items = tuple(
-                replace(item, **changes) if item.part == part else item  # type: ignore[arg-type]
-                for item in self._state.items
-            )
-            rate = next((item.rate for item in items if item.state == "running"), None)
-            size, have = total([item.total for item in items]), sum(item.have for item in items)
-            left = (size - have) / rate if rate and size is not None else None
-            self._state = replace(self._state, items=items, total=size, have=have, rate=rate, left_s=left)
-            now = time.monotonic()
-            if quiet and now - self._published < PUBLISH_S:
-                return
-            self._published = now
-        self._tell()
-
-    def _tell(self, only_from: tuple[str, ...] = (), **changes: object) -> None:
-        """Change the state and tell it; ``only_from``: nothing when its phase is none of these."""
-        with self._telling:  # so that nobody hears an older state after a newer one
-            with self._lock:
-                if only_from and self._state.phase not in only_from:
-                    return
-                self._state = replace(self._state, **changes)  # type: ignore[arg-type]
-                state, callbacks = self._state, list(self._callbacks)
-            for callback in callbacks:
-                callback(state)
+def _unexpected(error: Exception) -> LauncherError:
+    return LauncherError(f"Fetching failed: {type(error).__name__}: {error}", "Try again.")
 
 
 def forbidden(label: str) -> NetworkProblem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -22,12 +24,14 @@ from launcher.provision import resolve_all
 from launcher.resolved import Engine
 from launcher.settings import AUTO, FAMILIES, PRACTICE_MODELS, Settings, Value, is_path
 from launcher.shelf import Shelf, place_of
+from launcher.verified import Verified
 
 
 def models(
     settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine
 ) -> list[dict[str, Any]]:
-    """One row for each model that can be had, and the file that is in use. Asks no network."""
+    """One row for each model that can be had, and the file that is in use. Asks no network and reads no file to its end:
+    ``checked`` is False for what is here by name and size alone, None where nothing tells what the content should be."""
     used = _used(settings, paths, env, machine)
     target = used.target if used else None
     rows = [_practice_row(paths, size, target) for size in SIZES]
@@ -39,6 +43,7 @@ def models(
             {
                 "model": settings.model.value,
                 "on_disk": file.is_file(),
+                "checked": None,
                 "in_use": True,
                 "bytes": file.stat().st_size if file.is_file() else None,
                 "drafter": settings.drafter.value,
@@ -54,6 +59,7 @@ def _practice_row(paths: Paths, size: str, target: str | None) -> dict[str, Any]
     return {
         "model": "practice" if size == "small" else f"practice-{size}",
         "on_disk": found is not None,
+        "checked": True if found else None,
         "in_use": found is not None and str(found.target) == target,
         "bytes": sum(file.stat().st_size for file in (found.target, found.drafter)) if found else None,
         "drafter": "draft-dspark",
@@ -64,16 +70,23 @@ def _practice_row(paths: Paths, size: str, target: str | None) -> dict[str, Any]
 
 def _catalog_row(model: Model, shelf: Shelf, target: str | None) -> dict[str, Any]:
     """A model counts as on disk when weights of any of its formats are here."""
-    files = [weights.file for weights in model.weights]
-    here = [path for file in files if (path := shelf.find(file))]
-    drafters = [path for drafter in model.drafters if (path := shelf.find(drafter.file))]
-    owned = any(shelf.owns(path) for path in [*here, *drafters])
-    notes = [model.notice or model.no_drafter, "" if owned or not here else "found here, not fetched by us"]
+    weights, drafts = [it.file for it in model.weights], [it.file for it in model.drafters]
+    unread = [paths[0] for file in (*weights, *drafts) if (paths := shelf.unread(file))]
+    here = [path for file in weights if (path := shelf.find(file) or next(iter(shelf.unread(file)), None))]
+    drafters = [path for file in drafts if (path := shelf.find(file) or next(iter(shelf.unread(file)), None))]
+    found = [*here, *drafters]
+    owned = any(shelf.verified.ours(path) for path in found)
+    notes = [
+        model.notice or model.no_drafter,
+        "" if owned or not here else "found here, not fetched by us",
+        "the first start reads it once, to be sure that it is the right file" if unread else "",
+    ]
     return {
         "model": label(model),
         "on_disk": bool(here),
+        "checked": not unread if found else None,
         "in_use": any(str(path) == target for path in here),
-        "bytes": sum(path.stat().st_size for path in [*here, *drafters]) or files[0].bytes,
+        "bytes": sum(path.stat().st_size for path in found) or weights[0].bytes,
         "drafter": model.drafters[0].method if model.drafters else None,
         "path": str(here[0]) if here else None,
         "note": "; ".join(note for note in notes if note),
@@ -91,6 +104,8 @@ def print_models(rows: list[dict[str, Any]]) -> None:
     def cells(row: Mapping[str, Any]) -> list[str]:
         size = "" if row["bytes"] is None else f"{row['bytes'] / 1e6:,.0f} MB"
         state = "on disk" if row["on_disk"] else "not here"
+        if row["on_disk"] and row["checked"] is False:
+            state += ", not checked yet"
         return [
             row["model"],
             state + (", in use" if row["in_use"] else ""),
@@ -103,10 +118,12 @@ def print_models(rows: list[dict[str, Any]]) -> None:
 
 
 def removable(settings: Settings, paths: Paths, name: str) -> list[Path]:
-    """The files of the model ``name`` that we fetched or wrote, parts of unfinished fetches included.
+    """The files of the model ``name`` that we fetched or wrote, parts of unfinished fetches included. What somebody else
+    put into our folder is named aloud, and left out.
 
     Raises BadInput when there are none: what was found on this machine is not ours to delete.
     """
+    theirs: list[Path] = []
     practice = {"practice" if size == "small" else f"practice-{size}": size for size in SIZES}
     if name.lower() in practice:
         found = on_disk(paths.practice, practice[name.lower()])
@@ -114,7 +131,19 @@ def removable(settings: Settings, paths: Paths, name: str) -> list[Path]:
     else:
         model = _named(settings, name)
         wanted = [weights.file for weights in model.weights] + [drafter.file for drafter in model.drafters]
-        files = [found for file in wanted for found in _ours(place_of(paths, file))]
+        places = [place_of(paths, file) for file in wanted]
+        verified = Verified(paths.data)
+        theirs = [place for place in places if place.is_file() and not verified.ours(place)]
+        files = [found for place in places for found in _left_of(place) if found not in theirs]
+    if theirs and not files:
+        raise BadInput(
+            f"{theirs[0]} was not fetched by Bonsai, or was changed since: it is not deleted.",
+            f"Delete it yourself if you do not need it: {_by_hand(theirs)}",
+        )
+    for path in theirs:
+        console.warn(
+            f"{path} was not fetched by Bonsai, or was changed since: it stays. ({_by_hand([path])})"
+        )
     if not files:
         raise BadInput(
             f"There is nothing of {name} here that was fetched.",
@@ -145,7 +174,14 @@ def _named(settings: Settings, name: str) -> Model:
         raise BadInput(f"No model is called {name!r}.", near or "`bonsai models` shows the names.") from error
 
 
-def _ours(place: Path) -> list[Path]:
+def _by_hand(files: list[Path]) -> str:
+    """The command that deletes them."""
+    if os.name == "nt":
+        return " ".join(["del", *(f'"{file}"' for file in files)])
+    return shlex.join(["rm", *map(str, files)])
+
+
+def _left_of(place: Path) -> list[Path]:
     """What lies at ``place``, and what an unfinished fetch has left beside it."""
     beside = [
         place.with_name(place.name + suffix) for suffix in ("", ".part", ".part.json", ".part.json.new")

@@ -21,15 +21,15 @@ from launcher.wants import items_of, of_trio
 
 def make_offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine) -> Offer | None:
     """What could be fetched for these settings; None when all is here or the model is none of the catalog. Asks no
-    network: sizes are the catalog's. Raises LauncherError where no trio can be chosen."""
+    network and reads no file to its end: sizes are the catalog's. Raises LauncherError where no trio can be chosen."""
     if settings.model.value in PRACTICE_MODELS or is_path(settings.model.value):
         return None
     shelf = Shelf(settings, paths, env)
     trio = look_up(settings, paths, env, machine, shelf)
     items = items_of(of_trio(trio), paths, shelf)
-    missing = [item for item in items if item.state != "done"]
-    if not missing:
+    if all(item.state == "done" for item in items):
         return None
+    missing = [item for item in items if item.state not in ("done", "found")]
     sizes = [item.total - item.have for item in missing if item.total is not None]
     needed = sum(needed_bytes(Path(item.where), item.total) for item in missing if item.total is not None)
     free = free_bytes(paths.models)
@@ -38,12 +38,12 @@ def make_offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine
     drafter = expected_drafter(trio.choice.drafter) if trio.choice.drafter and drafts else None
     backend = backend_of(trio.engine, machine)
     found = fit(settings, seen_by(machine, backend), backend, header, drafter)
-    offline = "BONSAI_OFFLINE is set, so nothing can be fetched." if settings.offline.value else ""
+    forbidden = bool(missing) and settings.offline.value
     return Offer(
         title=trio.choice.model.label,
         why=trio.choice.why,
         items=items,
-        to_fetch=sum(sizes) if sizes else None,
+        to_fetch=sum(sizes) if sizes or not missing else None,
         folder=str(paths.models),
         disk_needed=needed if sizes else None,
         disk_free=free,
@@ -53,7 +53,7 @@ def make_offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine
         left_out=tuple((left.what, left.why) for left in trio.choice.left_out),
         notices=(*trio.notices, *found.notes),
         offers=trio.choice.offers,
-        offline=offline,
+        offline="BONSAI_OFFLINE is set, so nothing can be fetched." if forbidden else "",
         licence=trio.choice.model.licence,
         usable=not trio.missing,
     )

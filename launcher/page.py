@@ -25,6 +25,7 @@ from launcher.resolved import Resolved
 from launcher.settings import Settings, Value
 from launcher.store import Store
 from launcher.supervise import ports
+from launcher.transfer_view import say_readings
 
 LOOKING = "still looking"
 
@@ -70,6 +71,7 @@ def _serve(
     races = _RacePlanner(engine_settings, paths, env, looking.result)
     labs = LabPlanner(engine_settings, paths, env, looking.result)
     fetching = Fetching(engine_settings, paths, env, looking.result, use=lambda: lifecycle.start(None))
+    fetching.on_change(say_readings())
 
     def report() -> str:
         machine = looking.result() if looking.done() else None
@@ -101,6 +103,7 @@ def _serve(
     def started() -> None:
         # Where nobody asked, what was learned here decides.
         lifecycle.start(settings.speculative.value if settings.speculative.asked else None)
+        fetching.begin_check()  # the practice pair stands in for what nobody has read yet
         if port != settings.ui_port.value:
             usual = settings.ui_port.value
             console.warn(f"Port {usual} is taken by {ports.holder(usual)}: this page is at {port}.")

@@ -33,8 +33,9 @@ def resolve_all(
     """Everything a plan needs. Raises LauncherError for what is missing or broken. ``elsewhere``: ``machine`` is another
     one than this, so that what engines say here does not count.
 
-    What has not been fetched yet: with ``expect`` it is taken from the catalog (``on_disk`` is then False); with
-    ``stand_in`` the practice pair takes its place, said aloud; else NotFetched.
+    What has not been fetched yet: with ``expect`` it is taken from the catalog (``on_disk`` is then False), and so is what
+    lies here but was never read to its end, which is then said; with ``stand_in`` the practice pair takes its place,
+    said aloud; else NotFetched.
     """
     model = settings.model.value
     if model in PRACTICE_MODELS:
@@ -49,19 +50,26 @@ def resolve_all(
         found = _practice(settings, paths)
         return replace(found, stands_in_for=trio.choice.model.label)
     if trio.missing and not expect:
-        raise NotFetched(f"{trio.choice.model.label} is not on this machine: {_listed(trio)}.", FETCH)
-    return _of_catalog(settings, trio)
+        raise _not_here(trio)
+    return _of_catalog(settings, trio, expect=expect)
 
 
-def _listed(trio: Trio) -> str:
-    what = " and ".join(f"the {part}" for part in trio.missing)
-    return f"{what} would have to be fetched"
+def _not_here(trio: Trio) -> NotFetched:
+    label, unread = trio.choice.model.label, dict(trio.unread)
+    absent = [part for part in trio.missing if part not in unread]
+    if absent:
+        what = " and ".join(f"the {part}" for part in absent)
+        return NotFetched(f"{label} is not on this machine: {what} would have to be fetched.", FETCH)
+    weights = unread["weights"]
+    return NotFetched(f"{weights} was found, but not checked yet.", "Run `bonsai fetch`: it reads it once.")
 
 
-def _of_catalog(settings: Settings, trio: Trio) -> Resolved:
+def _of_catalog(settings: Settings, trio: Trio, *, expect: bool) -> Resolved:
     choice = trio.choice
+    unread = dict(trio.unread) if expect else {}  # a start uses nothing that was not proved
+    on_disk = set(trio.missing) <= set(unread)
     target = ModelFile(
-        str(trio.target or trio.target_place),
+        str(trio.target or unread.get("weights", trio.target_place)),
         choice.model.label,
         read_header(trio.target) if trio.target else expected_header(choice.model, choice.weights),
     )
@@ -71,10 +79,14 @@ def _of_catalog(settings: Settings, trio: Trio) -> Resolved:
     elif choice.drafter is not None:
         if trio.drafter:
             drafter = ModelFile(str(trio.drafter), choice.drafter.file.name, read_header(trio.drafter))
-        elif trio.missing:  # only expected: the drafter would be fetched with the rest
+        elif not on_disk or "drafter" in unread:  # only expected: it would be fetched, or read, with the rest
             drafter = ModelFile(
-                str(trio.drafter_place), choice.drafter.file.name, expected_drafter(choice.drafter)
+                str(unread.get("drafter", trio.drafter_place)),
+                choice.drafter.file.name,
+                expected_drafter(choice.drafter),
             )
+        elif trio.unread:
+            why = "its drafter was found, but not checked yet (`bonsai fetch` does it)"
         else:
             why = "its drafter is not on this machine (`bonsai fetch` brings it)"
     return Resolved(
@@ -82,21 +94,25 @@ def _of_catalog(settings: Settings, trio: Trio) -> Resolved:
         target=target,
         drafter=drafter,
         drafter_why=why,
-        on_disk=not trio.missing,
+        on_disk=on_disk,
         to_fetch=_to_fetch(trio),
-        notices=trio.notices,
+        notices=(*trio.notices, *map(_unread, unread.values())),
         reasons=choice.why,
     )
 
 
+def _unread(path: Path) -> str:
+    return f"{path} has not been checked yet: the first start reads it once, and uses it if it is the right file."
+
+
 def _to_fetch(trio: Trio) -> tuple[str, ...]:
-    names = []
+    names, here = [], dict(trio.unread)
     build = trio.better or (None if trio.engine.probed else trio.build)
     if build is not None:
         names += [asset.name for asset in build.assets]
-    if trio.target is None:
+    if trio.target is None and "weights" not in here:
         names.append(trio.choice.weights.file.name)
-    if trio.drafter_place is not None and trio.drafter is None:
+    if trio.drafter_place is not None and trio.drafter is None and "drafter" not in here:
         names.append(trio.drafter_place.name)
     return tuple(names)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,6 +13,20 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from launcher.amounts import rate, so_far, waiting
 from launcher.console import say
 from launcher.fetch_types import FetchState, Item
+
+
+def say_readings() -> Callable[[FetchState], None]:
+    """To be called with each FetchState: says once what is read to its end, for whoever sees no page."""
+    said: set[str] = set()
+
+    def told(state: FetchState) -> None:
+        for item in state.items:
+            if item.state == "checking" and state.phase == "checking" and item.where not in said:
+                said.add(item.where)
+                amount = f"{(item.total or 0) / 1e9:.1f} GB"
+                say(f"Reading {item.where} once ({amount}), to be sure that it is the right file ...")
+
+    return told
 
 
 class TransferView:
@@ -41,8 +56,8 @@ class TransferView:
 
     def __call__(self, state: FetchState) -> None:
         for item in state.items:
-            if item.in_place:
-                continue
+            if item.in_place and item.part not in self._tasks and item.part not in self._said:
+                continue  # nothing had to be done
             if self._live:
                 self._draw(item)
             else:
@@ -68,7 +83,7 @@ class TransferView:
         # No line for every second of a countdown.
         news = (item.state, tenth, re.sub(r"\d+( seconds?)?", "", item.note))
         before = self._said.get(item.part, ("", 0, ""))
-        if item.state == "waiting" or before == news:
+        if item.state in ("waiting", "found") or before == news:
             return
         self._said[item.part] = news
         speed = "" if item.rate is None else f", {rate(item.rate)}"

@@ -9,18 +9,22 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from launcher import store_files
+from launcher.errors import FolderError, NoSpace
+from launcher.fetch_lock import only_one
 
 NAME = "verified.json"
 _WRITING = (
     threading.Lock()
 )  # of all that this process has; another one may cost a note, which costs a reading
-_READING = threading.Lock()  # engine, page and fetch may all want the same gigabytes at once: one reads them
+_READING = threading.Lock()  # page and fetch may want the same gigabytes at once: one reads them
+_FAILED: dict[str, list[int]] = {}  # what could not be read to its end in this process, as it was then
 WAIT_S = 0.1
 BLOCK = 1 << 20
 
@@ -28,14 +32,8 @@ BLOCK = 1 << 20
 class Verified:
     """Kept in ``folder`` / verified.json; a note that cannot be read or written only costs another reading."""
 
-    def __init__(
-        self,
-        folder: Path,
-        reading: Callable[[Path, int], None] = lambda path, count: None,  # noqa: ARG005
-    ) -> None:
-        """``reading`` hears of each file, and its bytes, before it is read to its end."""
+    def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
-        self._reading = reading
 
     def check(
         self,
@@ -44,28 +42,39 @@ class Verified:
         progress: Callable[[int], None] = lambda have: None,  # noqa: ARG005
     ) -> bool:
         """Whether ``path`` holds the bytes of ``sha256`` (hex). Reads it to its end when nobody has yet, telling
-        ``progress`` the bytes read (0 while somebody else reads, whose word then counts); a file that cannot be read
-        holds nothing. Changes no file but its own note."""
+        ``progress`` the bytes read (0 while somebody else reads, in this process or another, whose word then counts);
+        what that raises ends the reading. A file that cannot be read, or that changes meanwhile, holds nothing. Changes
+        no file but its own note."""
         try:
             return (self.known(path) or self._read(path, progress)) == sha256.lower()
         except OSError:
+            with suppress(OSError):
+                _FAILED[_key(path)] = _mark(path)
             return False
 
+    def unread(self, path: Path) -> bool:
+        """Whether it takes a reading to tell what ``path`` holds; not where it cannot be read. Reads no content."""
+        with suppress(OSError):
+            mark = _mark(path)
+            return os.access(path, os.R_OK) and _FAILED.get(_key(path)) != mark and self.known(path) is None
+        return False
+
     def _read(self, path: Path, progress: Callable[[int], None]) -> str:
-        """Its sha256, noted. One file at a time."""
+        """Its sha256, noted; empty when it changed meanwhile. One file at a time, of all processes with these notes."""
         while not _READING.acquire(timeout=WAIT_S):
             progress(0)
-        try:
+        with ExitStack() as stack:
+            stack.callback(_READING.release)
+            with suppress(FolderError, NoSpace):  # no note can be written there either
+                stack.enter_context(only_one(self._path.with_name(f"{NAME}.lock"), lambda: _wait(progress)))
             if known := self.known(path):
                 return known
             mark = _mark(path)
-            self._reading(path, mark[0])
             digest = _digest(path, progress)
-            if _mark(path) == mark:  # nobody changed it meanwhile
-                self._note(path, mark, digest)
+            if _mark(path) != mark:
+                return ""
+            self._note(path, mark, digest)
             return digest
-        finally:
-            _READING.release()
 
     def known(self, path: Path) -> str | None:
         """The sha256 of ``path`` where it was hashed before and is the same file still; reads no content."""
@@ -110,6 +119,11 @@ def _key(path: Path) -> str:
 def _mark(path: Path) -> list[int]:
     found = path.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ino]
+
+
+def _wait(progress: Callable[[int], None]) -> None:
+    progress(0)
+    time.sleep(WAIT_S)
 
 
 def _digest(path: Path, progress: Callable[[int], None]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher import catalog, engine_store
@@ -24,8 +24,9 @@ from launcher.trio import Trio, look_up
 @dataclass(frozen=True)
 class Wants:
     """``label``: the model for people. ``line`` None: no engine has to be fetched. ``builds``: to be tried in this
-    order; ``here``: the one of them that is on this machine. ``files``: (part, file, where it lies or None). ``notice``: of
-    the engine that is here, where it is not the best one."""
+    order; ``here``: the one of them that is on this machine. ``files``: (part, file, where it lies or None). ``unread``:
+    where a part lies that has to be read before it is known to be right. ``notice``: of the engine that is here, where it
+    is not the best one."""
 
     label: str
     line: Line | None
@@ -33,6 +34,7 @@ class Wants:
     here: Build | None
     files: tuple[tuple[str, HubFile, Path | None], ...]
     notice: str = ""
+    unread: Mapping[str, Path] = field(default_factory=dict)
 
 
 def wanted(
@@ -66,7 +68,8 @@ def of_trio(trio: Trio, *, engine_only: bool = False) -> Wants:
     line = trio.choice.line if trio.build is not None else None
     here = trio.build if trio.engine.probed and trio.better is None else None
     builds = trio.choice.builds if line else ()
-    return Wants(trio.choice.model.label, line, builds, here, tuple(files), trio.engine_notice)
+    unread = {part: place for part, place in trio.unread if part in {it[0] for it in files}}
+    return Wants(trio.choice.model.label, line, builds, here, tuple(files), trio.engine_notice, unread)
 
 
 def items_of(wants: Wants, paths: Paths, shelf: Shelf) -> tuple[Item, ...]:
@@ -92,6 +95,10 @@ def items_of(wants: Wants, paths: Paths, shelf: Shelf) -> tuple[Item, ...]:
             )
         )
     for part, file, place in wants.files:
+        if part in wants.unread:
+            found = wants.unread[part]
+            items.append(Item(part, file.name, found.stat().st_size, 0, "found", str(found)))
+            continue
         size = place.stat().st_size if place else file.bytes
         part_here = part_bytes(shelf.place(file))
         have, state = (size or 0, "done") if place else (min(part_here, size or part_here), "waiting")

@@ -14,7 +14,7 @@ from launcher.fetch_command import ensure_here, run_fetch
 from launcher.fetch_types import FetchState, Item
 from launcher.hardware.detect import detect
 from launcher.offer import make_offer
-from launcher.transfer_view import TransferView
+from launcher.transfer_view import TransferView, say_readings
 from tests.launcher.fetch_world import World, world
 from tests.webui.fetch_rooms import DRAFTER, ENGINE, ITEMS, WEIGHTS
 
@@ -183,6 +183,33 @@ def test_an_unknown_size_gets_a_line_now_and_then(capsys: pytest.CaptureFixture[
     lines = said(capsys).splitlines()
     assert len(lines) == 10
     assert lines[-1].endswith(": running, 900 MB, 10 MB/s")
+
+
+def test_a_check_is_told_until_it_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    found = replace(WEIGHTS, state="found", where="/theirs/x.gguf")
+    with TransferView() as view:
+        view(state(found))
+        for percent in (0, 1, 50, 51):
+            view(state(replace(found, state="checking", have=WEIGHTS.total * percent // 100)))  # type: ignore[operator]
+        view(state(replace(found, state="done", have=WEIGHTS.total or 0, in_place=True)))
+    lines = said(capsys).splitlines()
+    assert [line.partition(": ")[2].partition(",")[0] for line in lines] == ["checking", "checking", "done"]
+    assert all(WEIGHTS.name in line for line in lines)
+
+
+def test_the_pages_terminal_has_one_line_for_each_file_that_is_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tell = say_readings()
+    for part in (WEIGHTS, DRAFTER):
+        for have in range(3):
+            reading = replace(part, state="checking", have=have, where=f"/theirs/{part.part}.gguf")
+            tell(FetchState("checking", (reading,), None, 0))
+    tell(FetchState("running", (replace(ENGINE, state="checking"),), None, 0))  # an older part
+    assert said(capsys).splitlines() == [
+        "Reading /theirs/weights.gguf once (7.2 GB), to be sure that it is the right file ...",
+        "Reading /theirs/drafter.gguf once (1.9 GB), to be sure that it is the right file ...",
+    ]
 
 
 def test_what_lies_here_already_gets_no_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +16,8 @@ import huggingface_hub
 import pytest
 
 from launcher.catalog import HubFile
-from launcher.found import Folders, find
+from launcher.errors import Cancelled
+from launcher.found import Folders, candidates, check, proved, unread, wrong
 from launcher.hub import Hub
 from launcher.verified import Verified
 from tests.conftest import wait_until
@@ -33,6 +37,11 @@ def server() -> Iterator[HubServer]:
 @pytest.fixture
 def hub(tmp_path: Path) -> Hub:
     return Hub({"HF_HOME": str(tmp_path / "hf")}, None, offline=False)
+
+
+def find(file: HubFile, folders: Folders, hub: Hub, verified: Verified) -> Path | None:
+    """As a start has it: what nobody has read is read."""
+    return check(candidates(file, folders, hub), verified)
 
 
 def download(server: HubServer, cache: Path) -> Path:
@@ -127,12 +136,11 @@ def test_a_note_about_a_path_that_cannot_be_looked_at_costs_nothing(tmp_path: Pa
 
 
 def test_two_that_want_the_same_file_at_once_read_it_once(tmp_path: Path) -> None:
-    path, read = lay(tmp_path / "x.gguf"), list[Path]()
-    verified = Verified(tmp_path, lambda path, count: read.append(path))  # noqa: ARG005
+    path, read, verified = lay(tmp_path / "x.gguf"), list[int](), Verified(tmp_path)
     waiting = threading.Event()
 
     def first(have: int) -> None:
-        assert have
+        read.append(have)
         assert waiting.wait(10)
 
     def second(have: int) -> None:
@@ -145,7 +153,80 @@ def test_two_that_want_the_same_file_at_once_read_it_once(tmp_path: Path) -> Non
         two = pool.submit(verified.check, path, PINNED.sha256 or "", second)
         assert one.result()
         assert two.result()
-    assert read == [path]
+    assert read == [len(DATA)]
+
+
+READER = """
+import sys
+from pathlib import Path
+from launcher.verified import Verified
+def told(have):
+    print(have, flush=True)
+    sys.stdin.readline()
+print(Verified(Path(sys.argv[1])).check(Path(sys.argv[2]), sys.argv[3], told), flush=True)
+"""
+
+
+def test_two_processes_that_want_the_same_file_at_once_read_it_once(tmp_path: Path) -> None:
+    path, told = lay(tmp_path / NAME), list[int]()
+    arguments = [sys.executable, "-c", READER, str(tmp_path), str(path), sha256(DATA)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == f"{len(DATA)}\n"  # it is at it, and waits
+
+        def go_on(have: int) -> None:
+            if not told and other.stdin is not None:
+                other.stdin.write("\n")
+                other.stdin.flush()
+            told.append(have)
+
+        assert Verified(tmp_path).check(path, sha256(DATA), go_on)
+        assert other.stdout.readline() == "True\n"
+    assert set(told) == {0}
+    assert not (tmp_path / "verified.json.lock").exists()
+
+
+@pytest.mark.parametrize("reason", [KeyboardInterrupt, Cancelled])
+def test_an_interrupted_reading_leaves_nothing_and_holds_up_nobody(
+    tmp_path: Path, reason: type[BaseException]
+) -> None:
+    path, verified = lay(tmp_path / NAME), Verified(tmp_path / "data")
+    (tmp_path / "data").mkdir()
+
+    def stop(have: int) -> None:
+        assert have
+        raise reason("")
+
+    with pytest.raises(reason):
+        verified.check(path, sha256(DATA), stop)
+    assert list((tmp_path / "data").iterdir()) == []
+    assert verified.unread(path)
+    assert verified.check(path, sha256(DATA))
+
+
+def test_a_file_that_changes_while_it_is_read_proves_nothing(tmp_path: Path) -> None:
+    path, verified = lay(tmp_path / NAME), Verified(tmp_path / "data")
+    assert not verified.check(path, sha256(DATA), lambda _: os.utime(path, ns=(7, 7)))
+    assert verified.known(path) is None
+    assert verified.unread(path)  # whoever looks again may find it whole
+    assert verified.check(path, sha256(DATA))
+
+
+@pytest.mark.system("posix")
+def test_what_cannot_be_read_is_not_read_again_and_again(tmp_path: Path, hub: Hub) -> None:
+    path, verified = lay(tmp_path / "models" / NAME), Verified(tmp_path / "data")
+
+    def vanish(_: int) -> None:
+        raise OSError(errno.EIO, "as a disk that fails")
+
+    found = list(candidates(PINNED, Folders(tmp_path / "models"), hub))
+    assert unread(found, verified) == [path]
+    assert not verified.check(path, sha256(DATA), vanish)
+    assert unread(found, verified) == []
+    assert wrong(found, verified) == []
+    os.utime(path, ns=(7, 7))  # somebody saw to it
+    assert unread(found, verified) == [path]
 
 
 @pytest.mark.case("C-03")
@@ -172,7 +253,6 @@ def test_a_demo_checkouts_models(tmp_path: Path, hub: Hub, place: str) -> None:
     before = path.stat()
     folders = Folders(tmp_path / "missing", tmp_path / "models")
     assert find(PINNED, folders, hub, Verified(tmp_path)) == path
-    assert find(PINNED, folders, hub) == path
     after = path.stat()
     assert (after.st_mtime_ns, after.st_ino, after.st_mode) == (
         before.st_mtime_ns,
@@ -268,9 +348,24 @@ def test_a_data_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_what_was_only_read_is_not_ours(tmp_path: Path) -> None:
-    read: list[tuple[Path, int]] = []
-    path, verified = lay(tmp_path / NAME), Verified(tmp_path, lambda *what: read.append(what))
+    path, verified = lay(tmp_path / NAME), Verified(tmp_path)
+    assert verified.unread(path)
     assert not verified.check(path, sha256(OTHER))
-    assert read == [(path, len(DATA))]
+    assert not verified.unread(path)
     assert verified.known(path) == sha256(DATA)
     assert not verified.ours(path)
+
+
+def test_looking_reads_nothing(tmp_path: Path, hub: Hub) -> None:
+    good, verified = lay(tmp_path / "models" / "2" / NAME), Verified(tmp_path / "data")
+    bad = lay(tmp_path / "models" / "1" / NAME, OTHER)
+    found = list(candidates(PINNED, Folders(tmp_path / "models"), hub))
+    assert proved(found, verified) is None
+    assert unread(found, verified) == [bad, good]
+    assert wrong(found, verified) == []
+    assert not (tmp_path / "data").exists()  # what is read is noted
+    told: list[tuple[Path, int]] = []
+    assert check(found, verified, lambda path, have: told.append((path, have))) == good
+    assert told == [(bad, len(OTHER)), (good, len(DATA))]
+    assert proved(found, verified) == good
+    assert (unread(found, verified), wrong(found, verified)) == ([], [bad])

@@ -389,9 +389,9 @@ def test_the_process_gets_its_client_back(server: HubServer, tmp_path: Path) -> 
 def test_nothing_of_the_client_is_loaded_before_it_is_asked(tmp_path: Path) -> None:
     script = (
         "import sys\nfrom launcher.catalog import HubFile\n"
-        "from launcher.found import Folders, find\nfrom launcher.hub import Hub\n"
+        "from launcher.found import Folders, candidates\nfrom launcher.hub import Hub\n"
         f"hub = Hub({{'HF_HOME': {str(tmp_path)!r}}}, None, offline=False)\n"
-        "find(HubFile('o/m', 'f', sha256='0' * 64), Folders(), hub)\n"
+        "list(candidates(HubFile('o/m', 'f', sha256='0' * 64), Folders(), hub))\n"
         "print([name for name in ('huggingface_hub', 'httpx2', 'httpx', 'requests') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -190,6 +190,43 @@ def test_a_file_that_was_here_before_is_no_business_of_ours(here: Home) -> None:
     assert (cache / "x").exists()
 
 
+@pytest.mark.parametrize("whose", ["never fetched", "changed since", "the notes are lost"])
+def test_a_file_that_somebody_put_into_our_folder_is_named_and_stays(
+    here: Home, capsys: pytest.CaptureFixture[str], whose: str
+) -> None:
+    weights, drafter = here.trio()
+    if whose == "the notes are lost":
+        (here.paths.data / "verified.json").unlink()
+        theirs = [weights, drafter]
+    else:
+        data = weights.read_bytes()
+        if whose == "never fetched":
+            weights.unlink()
+        weights.write_bytes(data + b"more")
+        theirs = [weights]
+        assert here.removable("27B") == [drafter]
+        said = capsys.readouterr().err
+        assert f"{weights} was not fetched by Bonsai, or was changed since: it stays." in said
+        assert str(drafter) not in said
+        inventory.remove([drafter])
+    with pytest.raises(BadInput, match="was not fetched by Bonsai") as caught:
+        here.removable("27B")
+    assert str(weights) in str(caught.value)
+    for path in theirs:
+        assert path.name in caught.value.remedy
+        assert path.exists()
+
+
+def test_what_an_unfinished_fetch_left_beside_somebodys_file_goes_alone(here: Home) -> None:
+    weights, _ = here.trio()
+    weights.write_bytes(b"of somebody's own")
+    part = weights.with_name(weights.name + ".part")
+    part.write_bytes(b"GGUF")
+    inventory.remove(here.removable("27B"))
+    assert weights.exists()
+    assert not part.exists()
+
+
 def test_what_is_being_fetched_stays(here: Home) -> None:
     place = place_of(here.paths, WEIGHTS)
     place.parent.mkdir(parents=True)

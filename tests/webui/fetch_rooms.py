@@ -63,6 +63,8 @@ OFFER = Offer(
 )
 HERE = replace(WEIGHTS, have=WEIGHTS.total or 0, state="done", where="/data/models/x.gguf", in_place=True)
 
+FOUND = replace(WEIGHTS, state="found", where="/data/models/x.gguf", source="")
+
 
 class Room:
     """``calls``: what the page asked for. ``problem``: raised by everything that may raise."""

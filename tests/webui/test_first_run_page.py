@@ -13,7 +13,7 @@ from launcher.errors import NetworkProblem
 from tests.conftest import wait_until
 from tests.webui.conftest import Visitor, answered, ask
 from tests.webui.fake_lifecycle import a_plan
-from tests.webui.fetch_rooms import ENGINE, HERE, OFFER, TOTAL, WEIGHTS
+from tests.webui.fetch_rooms import ENGINE, FOUND, HERE, OFFER, TOTAL, WEIGHTS
 from tests.webui.first_pages import Place, button, card_of, run_place, strip_of
 
 pytestmark = [pytest.mark.browser]
@@ -162,6 +162,35 @@ def test_a_failure_is_told_with_its_remedy_and_can_be_tried_again(place: Place, 
     wait_until(lambda: room.calls == ["begin", "retry"], 5, "another try")
     expect(alert).to_have_count(0)
     expect(button(tab, "Pause")).to_be_visible()
+
+
+def test_what_was_found_is_checked_behind_the_page_and_can_be_stopped(place: Place, visitor: Visitor) -> None:
+    room = place.room
+    room.offered = replace(OFFER, items=(replace(ENGINE, state="done"), FOUND), to_fetch=0, disk_needed=None)
+    room.now = replace(room.now, items=(FOUND,), total=FOUND.total, phase="checking")
+    tab = visitor.visit(place.page)
+    room.came("weights", 2_940_000_000, state="checking", rate=500e6, left_s=8.4)
+    words = f"Checking {FOUND.name}: 41 % · 500 MB/s · a few seconds left"
+    expect(strip_of(tab)).to_contain_text(words)
+    card = card_of(tab)
+    expect(card.get_by_role("heading", name="Checking Ternary Bonsai 27B")).to_be_visible()
+    expect(card.locator(".f-total")).to_contain_text("41 %")
+    expect(card.locator("li .f-state")).to_have_text("2.94 of 7.17 GB · 500 MB/s · a few seconds left")
+    expect(card).to_contain_text(f"Lies at {FOUND.where}")
+    expect(card.get_by_role("progressbar").first).to_have_attribute("aria-label", "Checked of everything")
+    expect(button(tab, "Pause")).to_have_count(0)
+    ask(tab, "Hello")  # the practice pair answers meanwhile
+    answered(tab)
+    expect(strip_of(tab)).to_contain_text(words)
+    tab.click("#b-new")
+    button(tab, "Stop").click()
+    wait_until(lambda: room.calls == ["cancel"], 5, "the stop")  # without a question: nothing is lost
+    room.become(phase="idle", items=(), total=None, have=0)
+    expect(card.get_by_role("heading", name="Use Ternary Bonsai 27B")).to_be_visible()
+    expect(card).to_contain_text("7.2 GB · here, not checked yet")
+    expect(strip_of(tab)).to_be_hidden()
+    button(tab, "Check it").click()
+    wait_until(lambda: room.calls == ["cancel", "begin"], 5, "the wish to check it")
 
 
 def test_what_the_server_refuses_is_said(place: Place, visitor: Visitor) -> None:

@@ -4,12 +4,12 @@ import { call } from "./api.js";
 import { complain, confirmed } from "./dialog.js";
 import { $, el, icon } from "./dom.js";
 import { Card } from "./first_card.js";
-import { joined, left, percent, rate, size } from "./first_text.js";
+import { checkingText, joined, left, percent, rate, size } from "./first_text.js";
 import { on, state } from "./state.js";
 
 const LATER = "bonsai.fetch.later"; // the title that the person put off
 const AGAIN_MS = 1000; // until the machine is asked for again, while it is still being looked at
-const BUSY = ["looking", "running", "paused", "failed"];
+const BUSY = ["looking", "checking", "running", "paused", "failed"];
 
 const cards = new Map(); // place -> Card
 let found = null; // {offer, problem, machine, looking} as the server gave it
@@ -100,7 +100,8 @@ async function act(name, host) {
     await look();
     return;
   }
-  if (name === "cancel") {
+  // What was read counts for nothing before its end, and is quickly read again.
+  if (name === "cancel" && phase() !== "checking") {
     const sure = await confirmed("Cancel fetching?", "What came so far is kept: fetching can go on from there at any time.", "Cancel fetching");
     if (!sure) return;
   }
@@ -130,6 +131,7 @@ function drawStrip() {
   const what = title || "the model";
   const words = {
     looking: () => `Getting ${what}`,
+    checking: () => checkingText(now),
     running: () => joined(`Getting ${what}`, done !== null && `${done} %`, rate(now.rate), left(now.left_s)),
     paused: () => joined(`${what} is paused`, done !== null && `${done} %`),
     failed: () => `${what} is not complete: ${now.error}`,
@@ -172,6 +174,7 @@ function announce() {
   if (now.phase !== said.phase) {
     const first = said.phase === "";
     const words = {
+      checking: `Checking what is here already, ${size(now.total)} in all.`,
       running: `Fetching, ${size(now.total)} in all.`,
       paused: "Fetching is paused.",
       cancelled: "Fetching was cancelled; what came so far is kept.",
@@ -180,9 +183,9 @@ function announce() {
     // What was so before this page opened is no news; a failure is read out as an alert.
     if (!first && words[now.phase]) say(words[now.phase]);
     said = { phase: now.phase, step };
-  } else if (now.phase === "running" && step > said.step) {
+  } else if (["checking", "running"].includes(now.phase) && step > said.step) {
     said.step = step;
-    say(joined(`${step * 10} percent fetched`, left(now.left_s)).replace(" · ", ", "));
+    say(joined(`${step * 10} percent ${now.phase === "checking" ? "checked" : "fetched"}`, left(now.left_s)).replace(" · ", ", "));
   }
 }
 

@@ -84,7 +84,7 @@ export class Card {
   slim({ offer, now, starting }) {
     const done = now?.phase === "done";
     const title = offer?.title ?? "The model";
-    const text = done ? `${title} is ready.` : now?.phase === "failed" ? `${title} is not complete yet.` : `${title} can be fetched${offer?.to_fetch ? `: ${size(offer.to_fetch)}` : ""}.`;
+    const text = done ? `${title} is ready.` : now?.phase === "failed" ? `${title} is not complete yet.` : `${title} ${foundWhole(offer) ? "is here, but was not checked yet" : `can be fetched${offer?.to_fetch ? `: ${size(offer.to_fetch)}` : ""}`}.`;
     this.title = el("h2", { id: this.titleId, tabindex: "-1", class: "f-line" }, text);
     return [this.title, this.actions(done ? this.button("use", "Use it now", "", starting) : this.button("show", "Show"))];
   }
@@ -100,13 +100,14 @@ export class Card {
   offer({ offer, now, machine, practice, waiting }) {
     const stopped = now?.phase === "cancelled";
     const hindered = Boolean(offer.offline) || !offer.disk_ok;
-    const label = offer.to_fetch === 0 ? "Get it ready" : offer.to_fetch === null ? "Fetch it" : `Fetch ${size(offer.to_fetch)}`;
+    const here = foundWhole(offer);
+    const label = here ? "Check it" : offer.to_fetch === 0 ? "Get it ready" : offer.to_fetch === null ? "Fetch it" : `Fetch ${size(offer.to_fetch)}`;
     return [
       this.head(
-        `Get ${offer.title}`,
-        `A language model that runs on this machine alone. Nothing is fetched before you press the button${practice ? "; until it is here, the practice pair answers" : ""}.`,
+        here ? `Use ${offer.title}` : `Get ${offer.title}`,
+        here ? `It is on this machine already. It is read once before it is used, to be sure that it is the right file${practice ? "; until then, the practice pair answers" : ""}.` : `A language model that runs on this machine alone. Nothing is fetched before you press the button${practice ? "; until it is here, the practice pair answers" : ""}.`,
       ),
-      stopped && el("p", { class: "f-note" }, "Fetching was cancelled. What came so far is kept, and fetching goes on from there."),
+      stopped && !here && el("p", { class: "f-note" }, "Fetching was cancelled. What came so far is kept, and fetching goes on from there."),
       !offer.disk_ok && el("p", { class: "f-alert", role: "note" }, noRoom(offer)),
       offer.offline && el("p", { class: "f-alert", role: "note" }, offer.offline),
       this.facts(offer),
@@ -131,13 +132,14 @@ export class Card {
       offer.disk_needed !== null && `${size(offer.disk_needed)} needed`,
       offer.disk_free !== null && `${size(offer.disk_free)} free`,
     ].filter(Boolean).join(", ");
-    const files = offer.items.filter((item) => item.state !== "done").length;
-    const unknown = offer.items.filter((item) => item.state !== "done" && item.total === null).length;
+    const lacking = offer.items.filter((item) => !["done", "found"].includes(item.state));
+    const files = lacking.length;
+    const unknown = lacking.filter((item) => item.total === null).length;
     const more = [`${files} file${files === 1 ? "" : "s"}`, unknown && offer.to_fetch !== null && `the size of ${unknown} is not known yet`].filter(Boolean).join("; ");
     return el(
       "dl",
       { class: "f-facts" },
-      fact("To fetch", null, offer.to_fetch === null ? "Size not known yet" : size(offer.to_fetch), partly ? `of ${size(all)}; the rest is here already` : more),
+      fact("To fetch", null, offer.to_fetch === null ? "Size not known yet" : files === 0 ? "Nothing" : size(offer.to_fetch), partly ? `of ${size(all)}; the rest is here already` : more),
       fact("Disk", offer.disk_ok, offer.disk_ok ? "Enough space" : "Not enough space", disk && sentence(disk), offer.folder),
       fact("Memory", offer.memory_ok, offer.memory_ok ? "It fits" : "Not all of it fits", offer.memory),
     );
@@ -157,6 +159,7 @@ export class Card {
     const Title = title[0].toUpperCase() + title.slice(1);
     const heads = {
       looking: [`Getting ${title}`, "Asking how large the files are …"],
+      checking: [`Checking ${title}`, `It was found on this machine. It is read once, to be sure that it is the right file.${practice ? " You can chat with the practice pair meanwhile." : ""}`],
       running: [`Getting ${title}`, `${practice ? "You can chat with the practice pair meanwhile. " : ""}If you close Bonsai, what came so far is kept.`],
       paused: [`${Title} is paused`, "What came so far is kept, also when Bonsai is closed."],
       failed: [`${Title} is not complete yet`, "What came so far is kept."],
@@ -164,12 +167,14 @@ export class Card {
     };
     const buttons = {
       looking: [this.button("cancel", "Cancel", "", waiting)],
+      checking: [this.button("cancel", "Stop", "", waiting)],
       running: [this.button("pause", "Pause", "", waiting), this.button("cancel", "Cancel", "", waiting)],
       paused: [this.button("resume", "Resume", "b-primary", waiting), this.button("cancel", "Cancel", "", waiting)],
       failed: [this.button("retry", "Try again", "b-primary", waiting), this.chat && this.button("later", "Not now")],
       done: [this.button("use", starting ? "Starting …" : "Use it now", "b-primary", starting || waiting), this.chat && !starting && this.button("later", "Not now")],
     };
-    if (mode !== "done") this.total = { bar: el("progress", { "aria-label": "Fetched of everything" }), text: el("span", {}), part: el("b", {}) };
+    const did = mode === "checking" ? "Checked" : "Fetched";
+    if (mode !== "done") this.total = { bar: el("progress", { "aria-label": `${did} of everything` }), text: el("span", {}), part: el("b", {}) };
     return [
       this.head(...heads[mode]),
       mode === "failed" && el("div", { class: "f-alert", role: "alert" }, el("p", {}, el("b", {}, sentence(now.error || "Fetching stopped"))), now.remedy && el("p", {}, now.remedy)),
@@ -212,11 +217,11 @@ export class Card {
   file(item, mode) {
     const text = el("span", { class: "f-state" });
     const name = el("span", { class: "f-name" }, item.name);
-    const here = item.in_place ? "Used where it is" : item.state === "done" ? "Lies at" : PATH.test(item.where) ? "Goes to" : "From";
+    const here = item.in_place ? "Used where it is" : mode === "checking" || ["found", "done"].includes(item.state) ? "Lies at" : PATH.test(item.where) ? "Goes to" : "From";
     const from = item.source && !item.in_place ? `From the ${item.source}. ` : "";
     const where = el("p", { class: "f-where" }, `${from}${here} ${item.where}`);
-    const bar = mode !== null && mode !== "done" && !item.in_place ? el("progress", { "aria-label": `Fetched of ${item.name}` }) : null;
-    const node = el("li", {}, el("div", { class: "f-figures" }, name, text), bar, (mode === null || item.in_place) && item.where && where);
+    const bar = mode !== null && mode !== "done" && !item.in_place ? el("progress", { "aria-label": `${mode === "checking" ? "Checked" : "Fetched"} of ${item.name}` }) : null;
+    const node = el("li", {}, el("div", { class: "f-figures" }, name, text), bar, (mode === null || mode === "checking" || item.in_place) && item.where && where);
     this.bars.push({ part: item.part, name: item.name, node, text, bar });
     return node;
   }
@@ -251,6 +256,9 @@ function fill(bar, have, total, text) {
   bar.setAttribute("aria-valuetext", text);
   setText(bar, text);
 }
+
+// All that is lacking lies here, and has only to be read.
+const foundWhole = (offer) => Boolean(offer?.items.some((item) => item.state === "found") && offer.items.every((item) => ["done", "found"].includes(item.state)));
 
 function noRoom({ disk_needed: needed, disk_free: free, folder }) {
   const more = needed !== null && free !== null && needed > free ? `Make room for ${size(needed - free)} more` : "Make room";

@@ -38,12 +38,21 @@ export function percent(have, total) {
 
 export const joined = (...parts) => parts.filter(Boolean).join(" · ");
 
+// What is read at this moment, and how far that is: "Checking x.gguf: 41 % · 1.2 GB/s · a few seconds left".
+export function checkingText(now) {
+  const item = now.items.find((it) => it.state === "checking") ?? now.items[0];
+  if (!item) return "Checking what is here already";
+  const done = percent(item.have, item.total);
+  return joined(`Checking ${item.name}${done === null ? "" : `: ${done} %`}`, rate(item.rate), left(item.left_s), item.note);
+}
+
 const LATER = { unpacking: "Unpacking", proving: "Trying it once on this machine" };
 
 // What stands beside a file's bar. `phase` is that of the whole.
 export function itemText(item, phase) {
   const note = item.note;
   if (item.state === "done") return joined(item.total !== null && size(item.total), item.in_place ? "was here already" : "checked", note);
+  if (phase === "checking") return { failed: "Not the right file", found: joined("Waiting", size(item.total)) }[item.state] ?? joined(soFar(item.have, item.total), rate(item.rate), left(item.left_s), note);
   if (item.state === "failed") return joined("Not complete", item.total && soFar(item.have, item.total), note);
   if (phase === "running" && LATER[item.state]) return joined(LATER[item.state], note);
   if (phase === "running" && item.state === "checking") return joined("Checking what is here already", soFar(item.have, item.total), note);
@@ -57,10 +66,13 @@ export function itemText(item, phase) {
 
 // What a file's size is before anybody agreed to fetch it.
 export function offerText(item) {
+  if (item.state === "found") return joined(size(item.total), "here, not checked yet");
   if (item.in_place || item.state === "done") return joined(item.total !== null && size(item.total), "here already");
   if (item.have) return `${size(item.total)}, ${size(item.have)} of it here already`;
   return size(item.total);
 }
 
-export const totalText = (now) =>
-  joined(soFar(now.have, now.total), now.phase === "running" && rate(now.rate), now.phase === "running" && left(now.left_s));
+export function totalText(now) {
+  const moves = ["checking", "running"].includes(now.phase);
+  return joined(soFar(now.have, now.total), moves && rate(now.rate), moves && left(now.left_s));
+}
