@@ -6,17 +6,25 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from launcher.climb import NO_REMARKS, Climb, Climber, Prove, Setbacks
 from launcher.errors import EngineDied, LauncherError
+from launcher.fleet import Fleet
 from launcher.health import HealthWatch, Patience, still_there
 from launcher.ladder import Rescue
-from launcher.lifecycle_types import Lease, Prepare, Status, Workshop, for_people, lease_of, stood_still
+from launcher.lifecycle_types import (
+    Jobs,
+    Lease,
+    Prepare,
+    Status,
+    Workshop,
+    for_people,
+    lease_of,
+    stood_still,
+)
 from launcher.line import Line, Request
 from launcher.plan import LaunchPlan
 from launcher.supervise.server import Server
@@ -25,14 +33,6 @@ __all__ = ["Lease", "Lifecycle", "Status", "Workshop"]
 
 WATCH_S = 0.5  # how soon the death of an idle engine is noticed
 BUSY_PHASES = ("preparing", "starting")
-
-
-@dataclass
-class _Job:
-    """Work for the owner's thread, asked for by a workshop."""
-
-    run: Callable[[], Lease]
-    future: Future[Lease] = field(default_factory=Future)
 
 
 class Lifecycle:
@@ -67,10 +67,9 @@ class Lifecycle:
         self._break_off = threading.Event()  # ends a start that is under way
         self._server: Server | None = None  # the chat's
         self._latest: Server | None = None  # the last that was started, for its log
-        self._servers: dict[LaunchPlan, Server] = {}  # all that were started and not stopped
-        self._answering: tuple[Server, ...] = ()  # those of them that have been ready
+        self._fleet = Fleet()
         self._hung: set[Server] = set()
-        self._jobs: deque[_Job] = deque()
+        self._jobs = Jobs()
         self._line: Line[Lease | Workshop] = Line()
         self._climb = Climb()
         self._setbacks = Setbacks()
@@ -85,7 +84,7 @@ class Lifecycle:
         )
         self._thread = threading.Thread(target=self._own, name="engine-owner", daemon=True)
         self._thread.start()
-        self._watch = HealthWatch(lambda: self._answering, self._is_hung, patience)
+        self._watch = HealthWatch(lambda: self._fleet.answering, self._is_hung, patience)
 
     def status(self) -> Status:
         """What is running now."""
@@ -198,15 +197,13 @@ class Lifecycle:
 
     def _lent(self, request: Request[Lease | Workshop]) -> Lease | Workshop:
         if request.all_engines or self._server is None:
-            return Workshop(self._borrow, lambda: len(self._servers))
+            return Workshop(self._borrow, lambda: len(self._fleet))
         return lease_of(self._server)
 
     def _release(self) -> None:
         if self._line.holds_all:
             self._wish = self._wish or "resume"  # the chat's engine may have been stopped for the measurement
-            for job in self._jobs:
-                job.future.cancel()
-            self._jobs.clear()
+            self._jobs.drop()
             self._climb.tried = self._climb.in_force()
         else:
             self._setbacks.served(time.monotonic())
@@ -216,11 +213,10 @@ class Lifecycle:
 
     async def _borrow(self, plan: LaunchPlan, fresh: bool) -> Lease:
         """Have the owner's thread ensure it; giving up drops what it would have returned."""
-        job = _Job(lambda: self._ensure(plan, fresh))
         with self._changed:
-            self._jobs.append(job)
+            future = self._jobs.add(lambda: self._ensure(plan, fresh))
             self._changed.notify_all()
-        return await asyncio.wrap_future(job.future)
+        return await asyncio.wrap_future(future)
 
     def _is_hung(self, server: Server) -> None:
         """On the watch's thread."""
@@ -233,13 +229,13 @@ class Lifecycle:
         while not self._closing.is_set():
             with self._changed:
                 self._changed.wait_for(self._has_work, WATCH_S)
-                job = self._jobs.popleft() if self._jobs else None
+                job = self._jobs.take()
             self._bury()
             if job:
-                self._do(job)
+                job.do()
             elif self._wish and not self._line.holder and not self._closing.is_set():
                 self._bring_up()
-        self._stop_all()
+        self._fleet.stop_all()
         with self._changed:
             self._publish(phase="stopped", message="The engine was stopped.", pid=None)
             self._line.cancel_all()
@@ -250,18 +246,18 @@ class Lifecycle:
             or self._jobs
             or self._hung
             or (self._wish and not self._line.holder)
-            or (self._answering and not all(server.alive for server in self._answering))
+            or not all(server.alive for server in self._fleet.answering)
         )
 
     def _bury(self) -> None:
         """On the owner's thread: end engines that hang, and see to those that are gone."""
         with self._changed:
             # One that has ended meanwhile did not hang: its exit status tells more.
-            hung, self._hung = {it for it in self._hung & set(self._answering) if it.alive}, set()
+            hung, self._hung = {it for it in self._hung & set(self._fleet.answering) if it.alive}, set()
         for server in hung:
             server.stop(at_once=True)
-        for server in [it for it in self._answering if not it.alive]:
-            self._forget(server)
+        for server in [it for it in self._fleet.answering if not it.alive]:
+            self._fleet.stop(server)
             if server is self._server and not self._line.holds_all:
                 self._lost(server, stood_still(server) if server in hung else server.death())
 
@@ -276,21 +272,13 @@ class Lifecycle:
             with self._changed:
                 self._wish = self._wish or "resume"
 
-    def _do(self, job: _Job) -> None:
-        """On the owner's thread."""
-        if job.future.set_running_or_notify_cancel():
-            try:
-                job.future.set_result(job.run())
-            except Exception as error:  # the borrower's business; this thread must go on
-                job.future.set_exception(for_people(error))
-
     def _ensure(self, plan: LaunchPlan, fresh: bool) -> Lease:
         """On the owner's thread: the server of ``plan`` for a workshop; ``fresh``: in any case a new one."""
-        server = self._servers.get(plan)
+        server = self._fleet.of(plan)
         if fresh and server is not None:
-            self._forget(server)
+            self._fleet.stop(server)
         if server is None or not server.alive:
-            self._stop_all(but=lambda loaded: self._may_keep(loaded, plan))
+            self._fleet.stop_all(but=lambda loaded: self._may_keep(loaded, plan))
             try:
                 server = self._start(plan, lambda text: self._tell(message=f"{self._line.holder}: {text}"))
             except EngineDied as error:
@@ -300,24 +288,24 @@ class Lifecycle:
 
     def _start(self, plan: LaunchPlan, progress: Callable[[str], None]) -> Server:
         """On the owner's thread."""
-        self._latest = self._servers[plan] = server = self._serve(plan)
+        self._latest = server = self._serve(plan)
+        self._fleet.add(plan, server)
         self._tell(log_path=str(server.log_path))
         try:
             server.start(self._break_off, progress)
         except LauncherError:
-            self._forget(server)
+            self._fleet.stop(server)
             raise
-        with self._changed:
-            if server.alive:
-                self._answering = (*self._answering, server)
+        if server.alive:
+            self._fleet.is_ready(server)
         return server
 
     def _start_for_chat(self, plan: LaunchPlan) -> Server:
         """On the owner's thread: the one server of ``plan``; all others are stopped."""
-        if self._servers and plan not in self._servers:
+        if len(self._fleet) and self._fleet.of(plan) is None:
             self._tell(phase="stopping", message="Stopping the engine …", pid=None)
-        self._stop_all(but=lambda loaded: loaded == plan)
-        there = self._servers.get(plan)
+        self._fleet.stop_all(but=lambda loaded: loaded == plan)
+        there = self._fleet.of(plan)
         if there is not None:
             return there
         if self._latest is not None:
@@ -325,19 +313,6 @@ class Lifecycle:
         asked = plan.speculation_requested
         self._tell(phase="starting", message="Starting the engine …", plan=plan, speculative=asked)
         return self._start(plan, lambda message: self._tell(message=message))
-
-    def _forget(self, server: Server) -> None:
-        """On the owner's thread: reap it and take it off all lists."""
-        server.stop()
-        with self._changed:
-            self._servers = {plan: it for plan, it in self._servers.items() if it is not server}
-            self._answering = tuple(it for it in self._answering if it is not server)
-
-    def _stop_all(self, but: Callable[[LaunchPlan], bool] = lambda plan: False) -> None:  # noqa: ARG005
-        """On the owner's thread: returns when they are gone, so that their memory is free."""
-        for plan, server in list(self._servers.items()):
-            if not (server.alive and but(plan)):
-                self._forget(server)
 
     def _bring_up(self) -> None:
         """On the owner's thread: plan the chat's engine, stop what else runs, start."""

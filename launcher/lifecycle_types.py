@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import traceback
+from collections import deque
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -72,6 +74,47 @@ class Workshop:
     def loaded(self) -> int:
         """How many engines are loaded now."""
         return self._loaded()
+
+
+@dataclass
+class Job:
+    """Work for the owner's thread, asked for by a workshop."""
+
+    run: Callable[[], Lease]
+    future: Future[Lease] = field(default_factory=Future)
+
+    def do(self) -> None:
+        """On the owner's thread."""
+        if self.future.set_running_or_notify_cancel():
+            try:
+                self.future.set_result(self.run())
+            except Exception as error:  # the borrower's business; the owner's thread must go on
+                self.future.set_exception(for_people(error))
+
+
+class Jobs:
+    """Not thread-safe: the lock of its owner guards it."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Job] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, run: Callable[[], Lease]) -> Future[Lease]:
+        """``run`` stands behind all others; its outcome."""
+        job = Job(run)
+        self._waiting.append(job)
+        return job.future
+
+    def take(self) -> Job | None:
+        """The first, if any."""
+        return self._waiting.popleft() if self._waiting else None
+
+    def drop(self) -> None:
+        """Nobody waits for them any more."""
+        while self._waiting:
+            self._waiting.popleft().future.cancel()
 
 
 class Prepare(Protocol):
