@@ -33,9 +33,11 @@ class Fleet:
 
     def stop(self, server: Server) -> None:
         """Reap it and take it off all lists; returns when it is gone, so that its memory is free."""
-        server.stop()
-        self._all = {plan: it for plan, it in self._all.items() if it is not server}
-        self.answering = tuple(it for it in self.answering if it is not server)
+        try:
+            server.stop()
+        finally:
+            self._all = {plan: it for plan, it in self._all.items() if it is not server}
+            self.answering = tuple(it for it in self.answering if it is not server)
 
     def stop_all(self, but: Callable[[LaunchPlan], bool] = lambda plan: False) -> None:  # noqa: ARG005
         """As ``stop``, all of them; those that live stay where ``but`` says so."""

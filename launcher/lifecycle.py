@@ -230,7 +230,10 @@ class Lifecycle:
             with self._changed:
                 self._changed.wait_for(self._has_work, WATCH_S)
                 job = self._jobs.take()
-            self._bury()
+            try:
+                self._bury()
+            except Exception as error:  # without this thread nothing would ever start again
+                self._fail(for_people(error))
             if job:
                 job.do()
             elif self._wish and not self._line.holder and not self._closing.is_set():
@@ -266,8 +269,8 @@ class Lifecycle:
         self._server = None
         try:
             self._climber.died(self._climb, self._setbacks.died(time.monotonic()), error, server)
-        except LauncherError as failure:
-            self._fail(failure)
+        except Exception as failure:  # without this thread nothing would ever start again
+            self._fail(for_people(failure))
         else:
             with self._changed:
                 self._wish = self._wish or "resume"

@@ -27,7 +27,8 @@ LINE = "prism"  # reads what the tests' target is said to hold
 
 
 class Room:
-    """``env``: what a person has set. ``patience``: when a silent engine counts as hung."""
+    """``env``: what a person has set. ``patience``: when a silent engine counts as hung. ``faults``: what the making of
+    the next plans raises."""
 
     def __init__(
         self,
@@ -37,9 +38,11 @@ class Room:
         patience: Patience | None = None,
         proven: bool = True,
         lenient: bool = True,
+        server: type[Server] = Server,
         **env: str,
     ) -> None:
-        self.folder, self.program = folder, program
+        self.folder, self.program, self.server = folder, program, server
+        self.faults: list[Exception] = []
         # Its own: where others take the usual port meanwhile, an engine that dies is taken to have lost it.
         self.port = free_port()
         self.settings: Settings = resolve({}, env)
@@ -54,6 +57,8 @@ class Room:
         self.owner.on_change(self.seen.append)
 
     def prepare(self, speculative: bool | None, rungs: tuple[Rung, ...]) -> LaunchPlan:
+        if self.faults:
+            raise self.faults.pop()
         chosen = self.settings
         if speculative is not None:
             chosen = chosen.with_speculative(speculative, "the page's switch")
@@ -63,7 +68,7 @@ class Room:
         return ladder.marked(replace(plan, port=self.port), rungs)
 
     def serve(self, plan: LaunchPlan) -> Server:
-        return Server(
+        return self.server(
             plan,
             self.folder / "logs",
             self.folder / "run",

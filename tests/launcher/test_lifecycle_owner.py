@@ -1,0 +1,74 @@
+"""The owner's thread outlives every fault, nobody waits for what will not come, and what was wished for meanwhile counts."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launcher.client.events import Finished
+from launcher.supervise.server import Server
+from tests.conftest import wait_until
+from tests.fakes import paced_engine
+from tests.fakes.moody_engine import Moods, install
+from tests.launcher.lifecycle_room import MakeRoom, Room
+from tests.launcher.test_lifecycle_deaths import back, broken
+
+ABORT = -signal.SIGABRT
+ASSERT_LOG = "ggml-cuda.cu:1234: GGML_ASSERT(ne00 == ne10) failed"
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[MakeRoom]:
+    made: list[Room] = []
+
+    def make(moods: Moods | None = None, **more: Any) -> Room:
+        config: dict[str, Any] = {"rate": 2000, "tokens": 60, "blocks": ((4, 3),)}
+        folder = tmp_path / "bin"
+        program = install(folder, moods, **config) if moods else paced_engine.install(folder, **config)
+        made.append(Room(tmp_path, program, **({"BONSAI_SPECULATIVE": "1"} | more)))
+        return made[-1]
+
+    yield make
+    for it in made:
+        it.close()
+
+
+def test_a_fault_of_ours_after_a_death_is_told_and_the_next_message_works(
+    room: MakeRoom, capsys: pytest.CaptureFixture[str]
+) -> None:
+    it = room(Moods(at="chat", chat=1, log=ASSERT_LOG, status=ABORT, bad_starts=2), proven=False)
+    pid = it.started().pid
+    broken(it)
+    assert back(it, pid).phase == "ready"
+    it.faults.append(OSError("the disk went away"))  # when the plan of the next rung is made
+    broken(it)
+    wait_until(lambda: it.owner.status().phase == "failed", 10, "the fault to be told")
+    assert "the disk went away" in it.owner.status().error
+    assert "Traceback" in capsys.readouterr().err
+    assert isinstance(it.ask()[-1], Finished)
+
+
+def test_a_fault_of_ours_while_an_engine_is_buried_is_told_and_the_next_message_works(
+    room: MakeRoom, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Failing(Server):
+        faults = [OSError("the log cannot be closed")]
+
+        def stop(self, *, at_once: bool = False) -> None:
+            super().stop(at_once=at_once)
+            if self.faults:
+                raise self.faults.pop()
+
+    it = room(proven=False, server=Failing)
+    pid = it.started().pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: it.owner.status().phase == "failed", 10, "the fault to be told")
+    assert "the log cannot be closed" in it.owner.status().error
+    assert "Traceback" in capsys.readouterr().err
+    assert isinstance(it.ask()[-1], Finished)
