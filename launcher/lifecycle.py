@@ -299,8 +299,7 @@ class Lifecycle:
         except LauncherError:
             self._fleet.stop(server)
             raise
-        if server.alive:
-            self._fleet.is_ready(server)
+        self._fleet.is_ready(server)  # also when it has ended since: then its death is seen to
         return server
 
     def _start_for_chat(self, plan: LaunchPlan) -> Server:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,4 +72,20 @@ def test_a_fault_of_ours_while_an_engine_is_buried_is_told_and_the_next_message_
     wait_until(lambda: it.owner.status().phase == "failed", 10, "the fault to be told")
     assert "the log cannot be closed" in it.owner.status().error
     assert "Traceback" in capsys.readouterr().err
+    assert isinstance(it.ask()[-1], Finished)
+
+
+def test_an_engine_that_dies_in_the_moment_it_answers_is_replaced(room: MakeRoom) -> None:
+    class Fleeting(Server):
+        doomed = 1
+
+        def start(self, cancel: threading.Event, progress: Callable[[str], None]) -> None:
+            super().start(cancel, progress)
+            if Fleeting.doomed:
+                Fleeting.doomed -= 1
+                assert self.pid is not None
+                os.kill(self.pid, signal.SIGKILL)
+                wait_until(lambda: not self.alive, 5, "its end")
+
+    it = room(proven=False, server=Fleeting)
     assert isinstance(it.ask()[-1], Finished)
