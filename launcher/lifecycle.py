@@ -335,31 +335,33 @@ class Lifecycle:
         try:
             server = self._climber.run(self._climb, self._break_off.is_set)
         except Exception as error:  # without this thread nothing would ever start again
-            if not self._break_off.is_set():
-                self._fail(for_people(error))
+            with self._changed:  # where it was broken off, another start is wished for
+                if not self._break_off.is_set():
+                    self._fail(for_people(error))
         else:
-            if not self._break_off.is_set():
-                self._ready(server)
+            with self._changed:
+                if not self._break_off.is_set():
+                    self._ready(server)
 
     def _tell(self, **changes: object) -> None:
         with self._changed:
             self._publish(**changes)
 
     def _ready(self, server: Server) -> None:
-        with self._changed:
-            self._server = server
-            self._setbacks.ready(time.monotonic())
-            self._publish(
-                phase="ready",
-                message="Ready.",
-                pid=server.pid,
-                plan=server.plan,
-                speculative=server.plan.speculation_requested,
-                log_path=str(server.log_path),
-                steps=self._climb.steps,
-                **self._climber.remarks(self._climb, server),
-            )
-            self._lend()
+        """With the lock held."""
+        self._server = server
+        self._setbacks.ready(time.monotonic())
+        self._publish(
+            phase="ready",
+            message="Ready.",
+            pid=server.pid,
+            plan=server.plan,
+            speculative=server.plan.speculation_requested,
+            log_path=str(server.log_path),
+            steps=self._climb.steps,
+            **self._climber.remarks(self._climb, server),
+        )
+        self._lend()
 
     def _fail(self, error: LauncherError) -> None:
         with self._changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from launcher.client.events import Finished
+from launcher.lifecycle import Lease
 from launcher.supervise.server import Server
 from tests.conftest import wait_until
 from tests.fakes import paced_engine
@@ -89,3 +91,39 @@ def test_an_engine_that_dies_in_the_moment_it_answers_is_replaced(room: MakeRoom
 
     it = room(proven=False, server=Fleeting)
     assert isinstance(it.ask()[-1], Finished)
+
+
+def test_a_switch_in_the_last_moment_of_a_start_counts_before_anything_is_lent(room: MakeRoom) -> None:
+    """Between the look whether the start was broken off and "ready"."""
+
+    class Hooked(threading.Event):
+        hook: Callable[[], None] | None = None
+
+        def is_set(self) -> bool:
+            found, hook = super().is_set(), self.hook
+            if hook is not None:
+                self.hook = None
+                hook()
+            return found
+
+    class Waiting(Server):
+        """The first one is ready when somebody stands in line, and the switch is pressed a moment later."""
+
+        def start(self, cancel: threading.Event, progress: Callable[[str], None]) -> None:
+            super().start(cancel, progress)
+            if not self.plan.speculation_requested:
+                wait_until(lambda: it.owner.status().waiting, 10, "somebody in line")
+                event.hook = lambda: it.owner.start(True)
+
+    it = room(proven=False, server=Waiting)
+    it.owner._break_off = event = Hooked()
+
+    async def measure() -> Lease:
+        async with it.owner.workshop("lab") as workshop:
+            return await workshop.engine(it.prepare(True, ()))
+
+    it.owner.start(False)
+    wait_until(lambda: it.owner.status().phase == "starting", 10, "the start")
+    lease = asyncio.run(asyncio.wait_for(measure(), 20))
+    assert lease.plan.speculation_requested
+    assert [bool(status.speculative) for status in it.seen if status.phase == "ready"][0]
