@@ -282,6 +282,7 @@ class Lifecycle:
             self._fleet.stop(server)
         if server is None or not server.alive:
             self._fleet.stop_all(but=lambda loaded: self._may_keep(loaded, plan))
+            self._await_memory(plan)
             try:
                 server = self._start(plan, lambda text: self._tell(message=f"{self._line.holder}: {text}"))
             except EngineDied as error:
@@ -310,11 +311,15 @@ class Lifecycle:
         there = self._fleet.of(plan)
         if there is not None:
             return there
-        if self._latest is not None:
-            self._settle(plan, self._break_off.wait)
+        self._await_memory(plan)
         asked = plan.speculation_requested
         self._tell(phase="starting", message="Starting the engine …", plan=plan, speculative=asked)
         return self._start(plan, lambda message: self._tell(message=message))
+
+    def _await_memory(self, plan: LaunchPlan) -> None:
+        """On the owner's thread: ``plan`` is about to be started; what an ended engine had may not be free yet."""
+        if self._latest is not None:
+            self._settle(plan, self._break_off.wait)
 
     def _bring_up(self) -> None:
         """On the owner's thread: plan the chat's engine, stop what else runs, start."""

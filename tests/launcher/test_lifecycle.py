@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -34,14 +35,14 @@ def make(tmp_path: Path) -> Iterator[Make]:
     """Makes a Lifecycle on a program; every engine is gone at the end."""
     made: list[Lifecycle] = []
 
-    def lifecycle(program: Path, *, keep: bool = True) -> Lifecycle:
+    def lifecycle(program: Path, *, keep: bool = True, **more: Any) -> Lifecycle:
         def prepare(speculative: bool | None, _: tuple[Rung, ...]) -> LaunchPlan:
             return plan_for(program, speculative=bool(speculative))
 
         def serve(plan: LaunchPlan) -> Server:
             return Server(plan, tmp_path / "logs", tmp_path / "run", dict(os.environ))
 
-        made.append(Lifecycle(prepare, serve, lambda *_: keep))
+        made.append(Lifecycle(prepare, serve, lambda *_: keep, **more))
         return made[-1]
 
     yield lifecycle
@@ -324,3 +325,19 @@ def test_a_log_that_cannot_be_written_is_not_the_engines_fault(engine: Path, tmp
     with pytest.raises(FolderError, match=r"The log .* cannot be written"):
         server.start(threading.Event(), lambda _: None)
     assert not list((tmp_path / "run").iterdir())
+
+
+def test_a_measured_engine_starts_when_the_memory_of_the_one_before_is_back(make: Make, engine: Path) -> None:
+    waited_for: list[LaunchPlan] = []
+    owner = make(engine, keep=False, settle=lambda plan, _: waited_for.append(plan))
+    owner.start(False)
+    ready(owner)
+    plain, drafting = plan_for(engine), plan_for(engine, speculative=True)
+
+    async def scene() -> None:
+        async with owner.workshop("lab") as workshop:
+            for plan in (plain, drafting, drafting):
+                await workshop.engine(plan)
+            assert waited_for == [drafting], "the one that is there already has its memory"
+
+    asyncio.run(scene())
