@@ -259,7 +259,8 @@ class Lifecycle:
             hung, self._hung = {it for it in self._hung & set(self._fleet.answering) if it.alive}, set()
         for server in hung:
             server.stop(at_once=True)
-        for server in [it for it in self._fleet.answering if not it.alive]:
+        # One that not even SIGKILL ends is stuck in the kernel: it is given up all the same.
+        for server in [it for it in self._fleet.answering if not it.alive or it in hung]:
             self._fleet.stop(server)
             if server is self._server and not self._line.holds_all:
                 self._lost(server, stood_still(server) if server in hung else server.death())

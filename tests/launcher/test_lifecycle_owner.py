@@ -19,7 +19,7 @@ from tests.conftest import wait_until
 from tests.fakes import paced_engine
 from tests.fakes.moody_engine import Moods, install
 from tests.launcher.lifecycle_room import MakeRoom, Room
-from tests.launcher.test_lifecycle_deaths import back, broken
+from tests.launcher.test_lifecycle_deaths import QUICK, back, broken
 
 ABORT = -signal.SIGABRT
 ASSERT_LOG = "ggml-cuda.cu:1234: GGML_ASSERT(ne00 == ne10) failed"
@@ -127,3 +127,31 @@ def test_a_switch_in_the_last_moment_of_a_start_counts_before_anything_is_lent(r
     lease = asyncio.run(asyncio.wait_for(measure(), 20))
     assert lease.plan.speculation_requested
     assert [bool(status.speculative) for status in it.seen if status.phase == "ready"][0]
+
+
+def test_one_that_not_even_a_kill_ends_is_replaced_all_the_same(room: MakeRoom) -> None:
+    """It is stuck in the kernel, as in a graphics driver that hangs."""
+
+    class Stuck(Server):
+        stuck: list[Server] = []
+
+        def start(self, cancel: threading.Event, progress: Callable[[str], None]) -> None:
+            super().start(cancel, progress)
+            if not self.stuck:
+                self.stuck.append(self)
+                assert self.pid is not None
+                os.kill(self.pid, signal.SIGSTOP)
+
+        def stop(self, *, at_once: bool = False) -> None:
+            if self not in self.stuck:
+                super().stop(at_once=at_once)
+
+    it = room(proven=False, server=Stuck, patience=QUICK)
+    try:
+        pid = it.started().pid
+        assert back(it, pid).phase == "ready"
+        assert "does nothing any more" in it.owner.status().steps[0]
+        assert isinstance(it.ask()[-1], Finished)
+    finally:
+        for server in Stuck.stuck:
+            Server.stop(server, at_once=True)
