@@ -32,7 +32,7 @@ from launcher.supervise.server import Server
 __all__ = ["Lease", "Lifecycle", "Status", "Workshop"]
 
 WATCH_S = 0.5  # how soon the death of an idle engine is noticed
-BUSY_PHASES = ("preparing", "starting")
+BUSY_PHASES = ("preparing", "stopping", "starting")
 
 
 class Lifecycle:

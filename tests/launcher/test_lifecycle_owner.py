@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from launcher.client.events import Finished
-from launcher.lifecycle import Lease
+from launcher.lifecycle import Lease, Status
 from launcher.supervise.server import Server
 from tests.conftest import wait_until
 from tests.fakes import paced_engine
@@ -155,3 +155,18 @@ def test_one_that_not_even_a_kill_ends_is_replaced_all_the_same(room: MakeRoom) 
     finally:
         for server in Stuck.stuck:
             Server.stop(server, at_once=True)
+
+
+def test_a_switch_back_while_the_old_engine_is_being_stopped_starts_no_engine_in_vain(room: MakeRoom) -> None:
+    it = room(proven=False)
+    it.started(False)
+
+    def switch_back(status: Status) -> None:
+        if status.phase == "stopping":
+            it.owner.start(False)
+
+    it.owner.on_change(switch_back)
+    before = len(it.seen)
+    it.owner.start(True)
+    wait_until(lambda: [s for s in it.seen[before:] if s.phase == "ready"], 20, "readiness")
+    assert not next(s for s in it.seen[before:] if s.phase == "ready").speculative
