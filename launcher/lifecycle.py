@@ -202,7 +202,9 @@ class Lifecycle:
 
     def _release(self) -> None:
         if self._line.holds_all:
-            self._wish = self._wish or "resume"  # the chat's engine may have been stopped for the measurement
+            # The chat's engine may have been stopped for the measurement; where nobody asked for one there was none.
+            if self._status.phase != "stopped" or len(self._line):
+                self._wish = self._wish or "resume"
             self._jobs.drop()
             self._climb.tried = self._climb.in_force()
         else:

@@ -341,3 +341,26 @@ def test_a_measured_engine_starts_when_the_memory_of_the_one_before_is_back(make
             assert waited_for == [drafting], "the one that is there already has its memory"
 
     asyncio.run(scene())
+
+
+def test_where_no_chat_was_asked_for_none_is_started_after_a_measurement(make: Make, engine: Path) -> None:
+    owner = make(engine)
+    seen: list[Status] = []
+    owner.on_change(seen.append)
+
+    async def scene() -> None:
+        async with owner.workshop("lab") as workshop:
+            await workshop.engine(plan_for(engine))
+        async with owner.workshop("lab"):
+            pass
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                while not any(status.phase == "preparing" for status in seen):
+                    await asyncio.sleep(0.01)
+        async with owner.workshop("lab"):
+            chat = asyncio.create_task(answer(owner))
+            while not owner.status().waiting:
+                await asyncio.sleep(0.01)
+        assert isinstance((await chat)[-1], Finished), "who waited meanwhile gets one"
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
