@@ -70,6 +70,7 @@ class Lifecycle:
         self._fleet = Fleet()
         self._hung: set[Server] = set()
         self._jobs = Jobs()
+        self._at_work = False  # on a job
         self._line: Line[Lease | Workshop] = Line()
         self._climb = Climb()
         self._setbacks = Setbacks()
@@ -206,6 +207,8 @@ class Lifecycle:
             if self._status.phase != "stopped" or len(self._line):
                 self._wish = self._wish or "resume"
             self._jobs.drop()
+            if self._at_work:
+                self._break_off.set()  # nobody waits for the engine that is being loaded
             self._climb.tried = self._climb.in_force()
         else:
             self._setbacks.served(time.monotonic())
@@ -232,12 +235,16 @@ class Lifecycle:
             with self._changed:
                 self._changed.wait_for(self._has_work, WATCH_S)
                 job = self._jobs.take()
+                self._at_work = job is not None
+                if job and not self._closing.is_set():
+                    self._break_off.clear()
             try:
                 self._bury()
             except Exception as error:  # without this thread nothing would ever start again
                 self._fail(for_people(error))
             if job:
                 job.do()
+                self._at_work = False
             elif self._wish and not self._line.holder and not self._closing.is_set():
                 self._bring_up()
         self._fleet.stop_all()

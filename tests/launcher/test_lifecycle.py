@@ -364,3 +364,24 @@ def test_where_no_chat_was_asked_for_none_is_started_after_a_measurement(make: M
         assert isinstance((await chat)[-1], Finished), "who waited meanwhile gets one"
 
     asyncio.run(asyncio.wait_for(scene(), 30))
+
+
+def test_who_leaves_while_an_engine_is_loaded_for_them_does_not_hold_up_the_chat(
+    make: Make, engine: Path, tmp_path: Path
+) -> None:
+    owner = make(engine)
+    owner.start()
+    ready(owner)
+    endless = plan_for(script(tmp_path, "exec sleep 600"))
+
+    async def scene() -> None:
+        async with owner.workshop("race") as workshop:
+            loading = asyncio.create_task(workshop.engine(endless))
+            while "Loading the model" not in owner.status().message:
+                await asyncio.sleep(0.01)
+            loading.cancel()
+        assert isinstance((await answer(owner))[-1], Finished)
+        async with owner.workshop("race") as workshop:
+            assert await (await workshop.engine(plan_for(engine, speculative=True))).client.health() == "ok"
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
