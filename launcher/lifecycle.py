@@ -140,6 +140,7 @@ class Lifecycle:
     @asynccontextmanager
     async def _in_line(self, request: Request[Lease | Workshop]) -> AsyncIterator[Lease | Workshop]:
         with self._changed:
+            self._refuse_after_the_end()
             self._line.join(request)
             idle = self._status.phase in ("failed", "stopped") and not self._line.holder
             if idle and not request.all_engines:
@@ -219,9 +220,14 @@ class Lifecycle:
     async def _borrow(self, plan: LaunchPlan, fresh: bool) -> Lease:
         """Have the owner's thread ensure it; giving up drops what it would have returned."""
         with self._changed:
+            self._refuse_after_the_end()
             future = self._jobs.add(lambda: self._ensure(plan, fresh))
             self._changed.notify_all()
         return await asyncio.wrap_future(future)
+
+    def _refuse_after_the_end(self) -> None:
+        if self._closing.is_set():
+            raise LauncherError("Bonsai is ending.", "Start it again.")
 
     def _is_hung(self, server: Server) -> None:
         """On the watch's thread."""
@@ -251,6 +257,7 @@ class Lifecycle:
         with self._changed:
             self._publish(phase="stopped", message="The engine was stopped.", pid=None)
             self._line.cancel_all()
+            self._jobs.drop()
 
     def _has_work(self) -> bool:
         return bool(
