@@ -9,9 +9,11 @@ stand in its command line; a process with the noted number but another start tim
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,9 +25,9 @@ import psutil
 
 from launcher.paths import make_folder, write_private
 
-VERSION = 1
+VERSION = 2
 SUFFIX = ".child.json"
-SAME_START_S = 2.0  # the clock that start times are told by may be set
+SAME_START_S = 2.0
 GRACE_S = 2.0
 OLD_KEY_S = 3600.0  # a key is read when its engine starts, not later
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -35,7 +37,7 @@ _sweeping = threading.Lock()
 
 @dataclass(frozen=True)
 class Record:
-    """``launcher`` and ``process`` are (number, start time in seconds since 1970). ``serves``: the process is one
+    """``launcher`` and ``process`` are (number, start time as _start_of tells it). ``serves``: the process is one
     that a person runs in the foreground; it is never ended by us, only its key goes when it has gone."""
 
     alias: str
@@ -61,7 +63,7 @@ def started(run: Path, record: Record, pid: int, argv: list[str]) -> None:
     """Note which process it became. Raises FolderError."""
     try:
         process = psutil.Process(pid)
-        identity, executable = (pid, process.create_time()), process.exe()
+        identity, executable = (pid, _start_of(process)), process.exe()
     except (psutil.Error, OSError):
         return  # it has ended already, or the system does not tell: its alias still names it
     _write(run, replace(record, process=identity, executable=executable, argv=tuple(argv[:2])))
@@ -112,7 +114,22 @@ def logs_in_use(run: Path) -> set[Path]:
 
 
 def _me() -> tuple[int, float]:
-    return os.getpid(), psutil.Process().create_time()
+    return _identity(os.getpid())
+
+
+@functools.cache
+def _identity(number: int) -> tuple[int, float]:
+    return number, _start_of(psutil.Process(number))
+
+
+def _start_of(process: psutil.Process) -> float:
+    """When it was started, in seconds: on Linux since the machine's own start, elsewhere since 1970 as it was then. That
+    does not change when the clock is set, by the network or after the host of a virtual machine slept; Linux itself
+    counts the time since 1970 anew then. Raises psutil.Error, OSError."""
+    if sys.platform == "linux":
+        fields = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return int(fields[19]) / os.sysconf("SC_CLK_TCK")  # proc(5): the 22nd, starttime
+    return process.create_time()
 
 
 def _boot() -> str:
@@ -179,7 +196,7 @@ def _running(identity: tuple[int, float]) -> psutil.Process | None:
     try:
         process = psutil.Process(number)
         alive = process.status() != psutil.STATUS_ZOMBIE
-        return process if alive and abs(process.create_time() - start) <= SAME_START_S else None
+        return process if alive and abs(_start_of(process) - start) <= SAME_START_S else None
     except (psutil.Error, OSError, ValueError, OverflowError):
         return None
 
@@ -210,7 +227,7 @@ def _is_noted(process: psutil.Process, record: Record) -> bool:
     """Where the command line cannot be read: number, start time and executable all as noted."""
     if record.process is None or process.pid != record.process[0]:
         return False
-    same_start = abs(process.create_time() - record.process[1]) <= SAME_START_S
+    same_start = abs(_start_of(process) - record.process[1]) <= SAME_START_S
     return same_start and bool(record.executable) and process.exe() == record.executable
 
 

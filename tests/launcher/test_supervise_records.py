@@ -56,7 +56,7 @@ def start() -> Iterator[Any]:
 
 
 def identity(child: subprocess.Popen[bytes]) -> tuple[int, float]:
-    return child.pid, psutil.Process(child.pid).create_time()
+    return child.pid, records._start_of(psutil.Process(child.pid))
 
 
 def note(run: Path, child: subprocess.Popen[bytes] | None, **changes: Any) -> Path:
@@ -144,6 +144,20 @@ def test_a_launcher_that_lives_keeps_its_engines(run: Path, start: Any) -> None:
     assert records.sweep(run) == [child.pid]
 
 
+@pytest.mark.system("linux")
+def test_a_clock_that_is_set_meanwhile_makes_no_launcher_gone(
+    run: Path, start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, child = start(), start("--alias", ALIAS)
+    path = note(run, child, launcher=identity(launcher))
+    booted = psutil.boot_time()
+    # As Linux tells it after the clock was set forward by an hour.
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: booted + 3600)
+    assert records.sweep(run) == []
+    assert path.exists()
+    assert not ended(child)
+
+
 def test_a_launchers_number_that_another_has_got_counts_as_gone(run: Path, start: Any) -> None:
     other = start()
     note(run, None, launcher=(other.pid, identity(other)[1] - 100))
@@ -166,9 +180,9 @@ def test_what_was_noted_before_the_machine_started_anew_is_only_deleted(run: Pat
         "{",
         "[]",
         "null",
-        '{"version": 1}',
-        '{"version": 1, "alias": 7, "launcher": 3}',
-        '{"version": 1, "alias": "x", "launcher": [Infinity, 1]}',
+        '{"version": 2}',
+        '{"version": 2, "alias": 7, "launcher": 3}',
+        '{"version": 2, "alias": "x", "launcher": [Infinity, 1]}',
         "[" * 100_000,
         "\x00\xff",
     ],
@@ -182,7 +196,7 @@ def test_a_damaged_record_is_set_aside(run: Path, text: str) -> None:
 
 def test_a_record_of_another_version_is_left_alone(run: Path, start: Any) -> None:
     child = start("--alias", ALIAS)
-    path = note(run, child, version=2)
+    path = note(run, child, version=records.VERSION + 1)
     assert records.sweep(run) == []
     assert path.exists()
     assert not ended(child)
@@ -238,5 +252,5 @@ def test_records_are_private_and_say_who(run: Path, start: Any) -> None:
     noted = records._read(path)
     assert noted is not None
     assert noted.process == identity(child)
-    assert noted.launcher == (os.getpid(), psutil.Process().create_time())
+    assert noted.launcher == (os.getpid(), records._start_of(psutil.Process()))
     assert noted.argv == ("llama-server", "-m")
