@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from launcher import store_files
 from launcher.errors import LauncherError
 from launcher.fetch_lock import only_one
 from launcher.paths import make_folder, write_private
@@ -64,7 +65,7 @@ class Mine:
             url = f"{parts.scheme}://{host}:{parts.port}"
         part = self._file.with_suffix(f".{os.getpid()}.part")
         write_private(part, json.dumps(asdict(Record(os.getpid(), url, self._token))))
-        part.replace(self._file)
+        store_files.replace(part, self._file)  # a second start may be reading it
 
     def prove(self, challenge: str) -> str:
         """What only the writer of the record can answer to ``challenge``."""

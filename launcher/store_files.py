@@ -32,7 +32,7 @@ def write(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        _replace(temporary, path)
+        replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -72,7 +72,8 @@ def names(folder: Path, suffix: str) -> list[Path]:
     return [path for path in entries if path.suffix == suffix]
 
 
-def _replace(temporary: Path, path: Path) -> None:
+def replace(temporary: Path, path: Path) -> None:
+    """Put a file in the place of another in one step, also while somebody reads that one."""
     for left in range(_TRIES, -1, -1):
         try:
             temporary.replace(path)

@@ -23,6 +23,8 @@ from typing import Any
 
 import psutil
 
+from launcher import store_files
+from launcher.errors import FolderError
 from launcher.paths import make_folder, write_private
 
 VERSION = 2
@@ -146,8 +148,16 @@ def _path(run: Path, alias: str) -> Path:
 def _write(run: Path, record: Record) -> None:
     path = _path(make_folder(run), record.alias)
     part = path.with_suffix(f".{os.getpid()}.part")
-    write_private(part, json.dumps(asdict(record)))
-    part.replace(path)
+    try:
+        write_private(part, json.dumps(asdict(record)))
+        store_files.replace(part, path)
+    except OSError as error:
+        raise FolderError(
+            f"The file {path} cannot be written: {error.strerror}.", "Choose another BONSAI_HOME."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> Record | None:

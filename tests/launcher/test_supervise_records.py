@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
 
+from launcher import store_files
+from launcher.errors import FolderError
 from launcher.supervise import records
 from launcher.supervise.records import Record
 from tests.conftest import wait_until
@@ -254,3 +257,27 @@ def test_records_are_private_and_say_who(run: Path, start: Any) -> None:
     assert noted.process == identity(child)
     assert noted.launcher == (os.getpid(), records._start_of(psutil.Process()))
     assert noted.argv == ("llama-server", "-m")
+
+
+def test_a_record_that_cannot_be_put_in_its_place_leaves_nothing(run: Path) -> None:
+    (run / f"{ALIAS}{records.SUFFIX}" / "in the way").mkdir(parents=True)
+    with pytest.raises(FolderError, match="cannot be written"):
+        records.begin(run, ALIAS, key=run / "k.key")
+    assert [it.name for it in run.iterdir()] == [f"{ALIAS}{records.SUFFIX}"]
+
+
+def test_on_windows_a_file_that_somebody_reads_is_replaced_a_moment_later(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Busy:
+        refusals = 3
+
+        def replace(self, _: Path) -> None:
+            if self.refusals:
+                self.refusals -= 1
+                raise PermissionError("somebody reads it")
+
+    monkeypatch.setattr(store_files, "os", SimpleNamespace(name="nt"))
+    busy = Busy()
+    store_files.replace(cast("Path", busy), run)
+    assert busy.refusals == 0
