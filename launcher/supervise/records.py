@@ -31,7 +31,9 @@ VERSION = 2
 SUFFIX = ".child.json"
 SAME_START_S = 2.0
 GRACE_S = 2.0
-OLD_KEY_S = 3600.0  # a key is read when its engine starts, not later
+OLD_S = 3600.0  # a key or a prompt is read when its engine starts, not later
+# Keys, prompts of single answers, half-written files.
+PRIVATE = ("*.key", "oneshot-*.txt", "*.part", ".*.tmp")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _swept: set[Path] = set()
 _sweeping = threading.Lock()
@@ -105,7 +107,7 @@ def sweep(run: Path) -> list[int]:
                 done += [number for process in _left_of(record) for number in _end(process)]
                 if not any(_left_of(record)):
                     _forget(run, path, record)
-        _old_keys(run)
+        _old_files(run)
     return done
 
 
@@ -263,10 +265,11 @@ def _forget(run: Path, path: Path, record: Record) -> None:
     path.unlink(missing_ok=True)
 
 
-def _old_keys(run: Path) -> None:
-    """Keys without a record, as an older version left them."""
+def _old_files(run: Path) -> None:
+    """Private files that nobody reads any more: a sudden end has left them, or an older version."""
     noted = {record.key for record in map(_read, run.glob(f"*{SUFFIX}")) if record is not None}
-    for key in run.glob("*.key"):
-        with contextlib.suppress(OSError):
-            if key.name not in noted and time.time() - key.stat().st_mtime > OLD_KEY_S:
-                key.unlink()
+    for pattern in PRIVATE:
+        for path in run.glob(pattern):
+            with contextlib.suppress(OSError):
+                if path.name not in noted and time.time() - path.stat().st_mtime > OLD_S:
+                    path.unlink()

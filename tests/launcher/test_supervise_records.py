@@ -233,12 +233,16 @@ def test_the_key_of_a_server_in_the_foreground_goes_after_it(run: Path, start: A
     assert list(run.iterdir()) == []
 
 
-def test_only_old_keys_without_a_record_are_deleted(run: Path) -> None:
-    for name, age in (("old.key", 2 * records.OLD_KEY_S), ("new.key", 0), ("old.txt", 2 * records.OLD_KEY_S)):
-        (run / name).touch()
-        os.utime(run / name, (time.time() - age,) * 2)
+def test_only_old_private_files_without_a_record_are_deleted(run: Path) -> None:
+    ours = ("X.key", "X.child.1.part", "oneshot-X.txt", ".oneshot-X.txt.0b.tmp")
+    for name in (*ours, "X.txt"):
+        for age in ("old", "new"):
+            at = run / name.replace("X", age)
+            at.touch()
+            os.utime(at, (time.time() - (2 * records.OLD_S if age == "old" else 0),) * 2)
     records.sweep(run)
-    assert sorted(it.name for it in run.iterdir()) == ["new.key", "old.txt"]
+    kept = {it.name for it in run.iterdir()}
+    assert kept == {"old.txt", "new.txt", *(name.replace("X", "new") for name in ours)}
 
 
 def test_no_folder_no_trouble(tmp_path: Path) -> None:
