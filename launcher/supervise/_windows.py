@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import signal
 import subprocess
 import sys
@@ -165,7 +166,15 @@ class Process:
                 self._job.take(system.handle_of(self._popen))
         except OSError:  # a surrounding job that forbids it
             self.release()
-        system.resume(self.pid)
+        try:
+            system.resume(self.pid)
+        except BaseException as error:  # it would stand there for ever
+            self._popen.kill()
+            self._popen.wait()
+            self.release()
+            if isinstance(error, psutil.Error):
+                raise OSError(errno.EIO, "it does not begin to run", argv[0]) from error
+            raise
 
     def ask(self) -> bool:
         """CTRL_BREAK, the only console event that can be sent to one group. False: it cannot be heard."""

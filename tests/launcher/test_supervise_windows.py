@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 
 from launcher.supervise import _windows
@@ -38,21 +39,26 @@ class Kernel:
 
 
 class System(_windows.System):
-    """Starts a real child here; what only Windows has is noted."""
+    """Starts a real child here; what only Windows has is noted. ``fault``: what becomes of waking it."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, fault: Exception | None = None) -> None:
         self.kernel = kernel
         self.flags = 0
+        self.fault = fault
+        self.started: list[subprocess.Popen[bytes]] = []
 
     def popen(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         self.flags = options.pop("creationflags")
-        return subprocess.Popen(list(argv), **options)
+        self.started.append(subprocess.Popen(list(argv), **options))
+        return self.started[-1]
 
     def handle_of(self, popen: subprocess.Popen[bytes]) -> int:
         return popen.pid
 
     def resume(self, pid: int) -> None:
         self.kernel.calls.append(("resume", pid))
+        if self.fault is not None:
+            raise self.fault
 
 
 def start(system: System, *argv: str) -> Process:
@@ -152,6 +158,16 @@ def test_a_program_that_cannot_start_leaves_no_job() -> None:
     with pytest.raises(OSError, match="nothing-here"):
         start(system, "/nothing-here")
     assert system.kernel.named("CloseHandle")
+
+
+@pytest.mark.parametrize("failing", [(), ("AssignProcessToJobObject",)])
+def test_a_child_that_cannot_be_woken_does_not_stand_there_for_ever(failing: tuple[str, ...]) -> None:
+    system = System(Kernel(failing=failing), psutil.AccessDenied(1))
+    with pytest.raises(OSError, match="does not begin to run"):
+        start(system)
+    (child,) = system.started
+    assert child.returncode is not None
+    assert len(system.kernel.named("CloseHandle")) == 1
 
 
 @pytest.mark.case("D-10")
