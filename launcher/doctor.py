@@ -23,6 +23,7 @@ from launcher.provision import resolve_all
 from launcher.report import plan_json
 from launcher.settings import Settings
 from launcher.supervise import ports
+from launcher.supervise.system import guard
 
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
@@ -59,7 +60,7 @@ def examine(
     checks = [Check("Launcher", "ok", f"version {__version__}, Python {sys.version.split()[0]}")]
     checks += _machine(machine)
     if not elsewhere:
-        checks += [_folder(paths.data), *_ports(settings), *_engines(paths)]
+        checks += [_folder(paths.data), *_ports(settings), *_engines(paths), *_guard()]
     plan: LaunchPlan | None = None
     try:
         resolved = resolve_all(settings, paths, env, machine, expect=True, elsewhere=elsewhere)
@@ -125,6 +126,12 @@ def _engines(paths: Paths) -> Iterator[Check]:
                 f"{gone} is gone or changed, perhaps by an antivirus: {found.name} is not used.",
                 "Allow it there, then `bonsai fetch`; or name a llama-server with BONSAI_LLAMA_SERVER.",
             )
+
+
+def _guard() -> Iterator[Check]:
+    found = guard()
+    if found:
+        yield Check("Engine's end", "note", found, "What it left is ended at the next start.")
 
 
 def _plan(plan: LaunchPlan, *, elsewhere: bool) -> Iterator[Check]:

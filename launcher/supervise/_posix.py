@@ -24,10 +24,22 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _names = itertools.count(1)
 
 
+UNGUARDED = (
+    "The watchman could not be started: if the launcher is killed, its engine may leave something behind."
+)
+
+
+def guard() -> str:
+    """What stands against ending all that we start together with us, as a sentence; empty: nothing does."""
+    WATCHMAN.on_duty()
+    return "" if WATCHMAN.pid is not None else UNGUARDED
+
+
 class Process:
     """A child that leads a session and group of its own, so that Ctrl+C reaches the launcher alone.
 
-    Made on the spawner's thread. ``ask``, ``force`` and ``remains`` reach the whole group. Raises OSError.
+    Made on the spawner's thread. ``ask``, ``force`` and ``remains`` reach the whole group. ``unguarded``: why it or what
+    it starts may outlive us; empty: nothing does. Raises OSError.
     """
 
     def __init__(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: int) -> None:
@@ -49,6 +61,7 @@ class Process:
             WATCHMAN.forget(self._name)
             raise
         self.pid = self._popen.pid
+        self.unguarded = "" if WATCHMAN.pid is not None else UNGUARDED
         WATCHMAN.remember(self._name, self.pid)
 
     def ask(self) -> bool:

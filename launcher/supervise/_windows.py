@@ -123,8 +123,33 @@ class Job:
             self._kernel.CloseHandle(handle)
 
 
+UNGUARDED = "Windows allows no job object for engines: if the launcher is killed, its engine may stay behind."
+
+
+def guard(system: System | None = None) -> str:
+    """What stands against ending all that we start together with us, as a sentence; empty: nothing does. Tries it with
+    a program that never runs."""
+    system = system or System()
+    job: Job | None = None
+    try:
+        job = Job(system)
+        flags = CREATE_SUSPENDED | CREATE_NO_WINDOW
+        with system.popen([sys.executable], creationflags=flags, stdin=subprocess.DEVNULL) as trial:
+            try:
+                job.take(system.handle_of(trial))
+            finally:
+                trial.kill()
+    except OSError:
+        return UNGUARDED
+    finally:
+        if job is not None:
+            job.close()
+    return ""
+
+
 class Process:
-    """A child in a process group and a job of its own. Raises OSError."""
+    """A child in a process group and a job of its own. ``unguarded``: why it may outlive us; empty: it does not. Raises
+    OSError."""
 
     def __init__(
         self,
@@ -166,6 +191,7 @@ class Process:
                 self._job.take(system.handle_of(self._popen))
         except OSError:  # a surrounding job that forbids it
             self.release()
+        self.unguarded = "" if self._job else UNGUARDED
         try:
             system.resume(self.pid)
         except BaseException as error:  # it would stand there for ever

@@ -17,6 +17,7 @@ class Process(Protocol):
     """What a system's own file provides; see ``_posix.Process`` for what the methods do."""
 
     pid: int
+    unguarded: str
 
     def ask(self) -> bool: ...
     def force(self) -> None: ...
@@ -35,6 +36,7 @@ class Child:
 
     def __init__(self, process: Process, on_end: Callable[[], None]) -> None:
         self.pid = process.pid
+        self.unguarded = process.unguarded
         self.returncode: int | None = None
         self.ended = threading.Event()
         self._process = process

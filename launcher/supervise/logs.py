@@ -44,6 +44,11 @@ class EngineLog:
         drain.start()
         return write
 
+    def note(self, text: str) -> None:
+        """A line of our own."""
+        with self._lock, contextlib.suppress(OSError, ValueError):
+            self._write(f"bonsai: {text}\n".encode())
+
     def finish(self, timeout_s: float) -> None:
         """Wait until all that the children wrote is in the file, at most so long: a stranger may hold the pipe."""
         for drain in self._drains:

@@ -173,6 +173,8 @@ class Server:
         finally:
             if output >= 0:
                 os.close(output)
+        if child.unguarded:
+            self._log.note(child.unguarded)
         with self._lock:
             self._child = child
             if self._state is not State.DEAD:

@@ -2,6 +2,7 @@
 
 ``Process``: an engine with all that it starts. ``tool(argv, **options)``: a context with a ``subprocess.Popen`` that
 leads a group of its own and, with what it starts, does not survive the launcher; it is waited for at the end.
+``guard()``: what stands against that here, as a sentence.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import sys
 
 if sys.platform == "win32":
-    from launcher.supervise._windows import Process, tool
+    from launcher.supervise._windows import Process, guard, tool
 else:
-    from launcher.supervise._posix import Process, tool
+    from launcher.supervise._posix import Process, guard, tool
 
-__all__ = ["Process", "tool"]
+__all__ = ["Process", "guard", "tool"]

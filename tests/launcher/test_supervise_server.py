@@ -16,8 +16,10 @@ import psutil
 import pytest
 
 from launcher.errors import EngineDied, PortTaken
+from launcher.supervise import _posix
 from launcher.supervise import child as children
 from launcher.supervise.server import Server, State
+from launcher.supervise.system import guard
 from launcher.supervise.vital import Patience, Vital
 from tests.conftest import Bonsai, clean_environment, free_port, wait_until
 from tests.fakes import rogue_server
@@ -320,3 +322,14 @@ def test_signs_of_life_are_memory_reading_log_and_answer() -> None:
     assert vital.quiet_s == 0
     assert vital.ever_open
     del grown
+
+
+@pytest.mark.system("posix")
+def test_a_child_that_may_outlive_us_is_told_in_the_log(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_posix, "_program", lambda: ["/no/watchman"])
+    monkeypatch.setattr(_posix, "WATCHMAN", _posix.Watchman())
+    assert "could not be started" in guard()
+    server = make()
+    server.start(threading.Event(), lambda _: None)
+    server.stop()
+    assert f"bonsai: {_posix.UNGUARDED}" in server.log_path.read_text()

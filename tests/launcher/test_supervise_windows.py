@@ -147,10 +147,24 @@ def test_without_a_job_the_child_runs_and_can_be_ended(failing: str) -> None:
     system = System(Kernel(failing=(failing,)))
     process = start(system)
     assert system.kernel.named("resume")
+    assert "may stay behind" in process.unguarded
+    assert _windows.guard(system) == process.unguarded
     process.force()
     process.wait()
     assert process.reap() != 0
-    assert len(system.kernel.named("CloseHandle")) == (0 if failing == "CreateJobObjectW" else 1)
+    assert len(system.kernel.named("CloseHandle")) == (0 if failing == "CreateJobObjectW" else 2)
+
+
+def test_whether_children_end_with_us_is_tried_with_a_program_that_never_runs() -> None:
+    system = System(Kernel())
+    assert _windows.guard(system) == ""
+    assert system.flags & _windows.CREATE_SUSPENDED
+    assert not system.kernel.named("resume")
+    assert [child.returncode for child in system.started] == [-signal.SIGKILL]
+    assert len(system.kernel.named("CloseHandle")) == 1
+    process = start(system)
+    assert process.unguarded == ""
+    end(process)
 
 
 def test_a_program_that_cannot_start_leaves_no_job() -> None:
