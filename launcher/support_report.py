@@ -51,14 +51,15 @@ def make_report(
 
 def _state(status: Status) -> Iterator[str]:
     message = "" if status.message == status.error else status.message
-    yield f"State: {status.phase}. {message}".strip()
+    yield f"State: {status.phase}. {_cut(message)}".strip()
     if status.error:
         yield ""
-        yield f"**{status.error}** {status.remedy} (cause: {status.cause or 'not diagnosed'})"
+        error = _cut(status.error)
+        yield f"**{error}** {status.remedy} (cause: {status.cause or 'not diagnosed'})"
     warnings = dict.fromkeys((*status.warnings, *(status.plan.warnings if status.plan else ())))
     for title, sentences in (("Tried", status.steps), ("Warnings", warnings)):
         if sentences:
-            yield from ("", f"## {title}", "", *(f"- {sentence}" for sentence in sentences))
+            yield from ("", f"## {title}", "", *(f"- {_cut(sentence)}" for sentence in sentences))
 
 
 def _plan(plan: LaunchPlan) -> Iterator[str]:
@@ -88,11 +89,16 @@ def _without_conversation(lines: list[str]) -> Iterator[str]:
     for line in lines:
         if inside and not _LOG_LINE.match(line):
             continue
-        cut = _CONVERSATION.sub(
-            lambda found: f"{found[0].split(':')[0]}: (left out)" if ":" in found[0] else "(left out)", line
-        )
+        cut = _cut(line)
         inside = cut != line
         yield cut
+
+
+def _cut(line: str) -> str:
+    """Without what was asked or answered; a sentence about a failure may end with the log's last lines."""
+    return _CONVERSATION.sub(
+        lambda found: f"{found[0].split(':')[0]}: (left out)" if ":" in found[0] else "(left out)", line
+    )
 
 
 def _private(text: str, home: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.lifecycle_types import Status
+from launcher.supervise.diagnose import diagnose
 from launcher.support_report import make_report
 from tests import plans
 
@@ -86,6 +87,16 @@ def test_what_was_asked_and_answered_is_left_out_with_the_lines_it_goes_on_over(
     assert "secret" not in text
     assert "(left out)" in text
     assert "srv  stop: here again" in text
+
+
+def test_what_a_diagnosis_repeats_of_the_log_is_left_out_as_well() -> None:
+    log = "0.01.002.003 W common_chat_peg_parse: unparsed peg-native output: my secret"
+    said = diagnose(3, log, with_drafter=False, system="Linux").sentence
+    assert "my secret" in said, "the person themselves may read it"
+    step = f"{said} Starting it again …"
+    text = report("", replace(STATUS, error=said, message=said, steps=(step,), warnings=(f"Off: {said}",)))
+    assert "secret" not in text
+    assert "The engine ended with exit code 3" in text
 
 
 def test_ordinary_lines_about_prompts_stay() -> None:
