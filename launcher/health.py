@@ -88,7 +88,11 @@ class HealthWatch:
             self._pulses = {it: self._pulses.get(it) or Pulse(self._patience) for it in servers}
             if not servers:
                 continue
-            for server, answered in zip(servers, asyncio.run(self._ask(servers)), strict=True):
+            try:
+                answers = asyncio.run(self._ask(servers))
+            except OSError:  # too many open files, as a rule: that says nothing about the engines
+                continue
+            for server, answered in zip(servers, answers, strict=True):
                 if self._pulses[server].hung(answered, time.monotonic(), time.time()):
                     self._told.add(server)
                     self._on_hung(server)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import threading
@@ -19,6 +20,7 @@ from launcher.climb import FORGIVEN_AFTER_S, SERVED_S, Setbacks
 from launcher.errors import EngineDied, EngineUnreachable, LauncherError
 from launcher.health import HealthWatch, Patience, Pulse, still_there
 from launcher.lifecycle import Status
+from launcher.supervise.server import Server
 from tests.conftest import wait_until
 from tests.fakes import paced_engine
 from tests.fakes.moody_engine import Moods, install, starts
@@ -231,6 +233,28 @@ def test_the_watch_tells_once_and_ends_at_once(room: MakeRoom) -> None:
     wait_until(lambda: told, 10, "the silence to be told")
     watch.close()
     assert told == [server]
+
+
+def test_the_watch_goes_on_after_a_moment_without_free_file_numbers(room: MakeRoom) -> None:
+    class Scarce(Server):
+        """Nobody answers for it, and at first nobody can be asked."""
+
+        faults = 2
+
+        @property
+        def base_url(self) -> str:
+            if Scarce.faults:
+                Scarce.faults -= 1
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().base_url
+
+    it = room(server=Scarce)
+    server = it.serve(it.prepare(None, ()))
+    told: list[object] = []
+    watch = HealthWatch(lambda: [server], told.append, Patience(0.05, 0.2, 2))
+    wait_until(lambda: told, 10, "the silence to be told")
+    watch.close()
+    assert Scarce.faults == 0
 
 
 def test_an_engine_that_is_gone_is_not_lent(room: MakeRoom) -> None:
