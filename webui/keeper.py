@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import partial
 
 from launcher.errors import LauncherError
+from launcher.store import Conversation, Turn
 from webui.book import Book
-from webui.conversation import with_answer
+from webui.conversation import index_of, with_answer
 from webui.draft import AnswerDraft
 
 KEEP_EVERY_S = 2.0
@@ -30,6 +31,15 @@ async def keep_on(book: Book, conversation_id: str, prompt_id: str, draft: Answe
             continue
         began = time.perf_counter()
         with suppress(LauncherError):
-            await book.keep(conversation_id, partial(with_answer, prompt_id=prompt_id, answer=turn))
+            await book.keep(conversation_id, partial(with_part, prompt_id=prompt_id, answer=turn))
             kept = size
         pause = max(KEEP_EVERY_S, SHARE * (time.perf_counter() - began))
+
+
+def with_part(conversation: Conversation, prompt_id: str, answer: Turn) -> Conversation:
+    """As with_answer, but an earlier answer gives way only to the end of this one: after a sudden end of the launcher,
+    one that is whole is worth more than the beginning of the next."""
+    after = conversation.turns[index_of(conversation, prompt_id) + 1 :]
+    if after and after[0].role == "assistant" and after[0].id != answer.id and after[0].content:
+        return conversation
+    return with_answer(conversation, prompt_id, answer)
