@@ -165,17 +165,18 @@ class Routes:
     async def _edit_text(self, request: Request) -> Response:
         text = needed_text(await read_json(request), "text", "A message")
         turn = request.path_params["turn"]
+        await self._end_answers(lambda ask: ask.answer_id == turn)  # it would write over the change
         return _conversation(
             await self._book.change(request.path_params["id"], lambda it: with_text(it, turn, text))
         )
 
     async def _delete_turn(self, request: Request) -> Response:
         turn = request.path_params["turn"]
-        await self._end_answers(lambda ask: ask.prompt_id == turn)
+        await self._end_answers(lambda ask: turn in (ask.prompt_id, ask.answer_id))
         return _conversation(await self._book.change(request.path_params["id"], lambda it: without(it, turn)))
 
     async def _end_answers(self, meant: Callable[[Ask], bool]) -> None:
-        """Stop the answers to what is about to be deleted: the engine would work on for nobody."""
+        """Stop the answers to what is about to be deleted or changed: the engine would work on for nobody."""
         ending = [answer for answer in self._answers.values() if meant(answer.ask)]
         for answer in ending:
             answer.stop()

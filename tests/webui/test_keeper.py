@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from launcher.store import Conversation
+from launcher.store import Conversation, Turn
+from tests.conftest import wait_until
+from tests.webui.conftest import TOKEN, Running, run_page
 from tests.webui.test_answer import Scene, play, until
 from webui.answer import Answer, Ask
 from webui.keeper import UNFINISHED
@@ -73,3 +77,36 @@ def test_nothing_is_written_before_the_first_token(tmp_path: Path) -> None:
         assert (await running).content == ""
 
     play(tmp_path, act, silence_s=60)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with ExitStack() as stack:
+        page = run_page(stack, tmp_path_factory.mktemp("keeper"), rate=60, tokens=4000)
+        wait_until(lambda: page.ready, 60, "the page")
+        yield page
+
+
+@pytest.mark.parametrize("does", ["deletes it", "writes it anew"])
+def test_who_changes_an_answer_in_another_tab_while_it_comes_has_the_last_word(
+    page: Running, does: str
+) -> None:
+    """Until now it came back, or over the change, with the next writing."""
+
+    def answers() -> list[Turn]:
+        listed = page.store.list().conversations
+        turns = page.store.load(listed[0].id).turns if listed else ()
+        return [turn for turn in turns if turn.role == "assistant"]
+
+    with page.client(headers={"X-Bonsai-Token": TOKEN}) as client, ThreadPoolExecutor() as pool:
+        chat = pool.submit(client.post, "/bonsai/chat", json={"text": "Tell me a long story."})
+        wait_until(answers, 10, "the beginning of the answer on the disk")
+        conversation = page.store.list().conversations[0].id
+        at = f"/bonsai/conversations/{conversation}/turns/{answers()[0].id}"
+        if does == "deletes it":
+            client.delete(at).raise_for_status()
+        else:
+            client.patch(at, json={"text": "Mine."}).raise_for_status()
+        chat.result(timeout=10)
+        assert [turn.content for turn in answers()] == ([] if does == "deletes it" else ["Mine."])
+    page.store.delete(conversation)
