@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from launcher import console
 from launcher.amounts import size
+from launcher.disk import no_space, room_says
 from launcher.errors import NotFetched
 from launcher.fetch_types import Item, Offer
 from launcher.fetching import FetchJob, forbidden
@@ -27,6 +28,8 @@ def run_fetch(settings: Settings, paths: Paths, env: Mapping[str, str], *, engin
     offer = None if engine_only else _offer(settings, paths, env, machine)
     if offer:
         describe(offer)
+        if not offer.offline:
+            _check_room(offer)
     fetch(settings, paths, env, machine, engine_only=engine_only)
 
 
@@ -57,13 +60,15 @@ def ensure_here(
     settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine, *, agreed: bool
 ) -> None:
     """Fetch what is missing when the person agrees: by ``agreed`` (--yes) or by answering y on a terminal. Raises
-    NotFetched when nobody does, NetworkProblem where it is forbidden. Does nothing when all is here."""
+    NotFetched when nobody does, NetworkProblem where it is forbidden, NoSpace where it will not fit. Does nothing when
+    all is here."""
     offer = _offer(settings, paths, env, machine) if may_lack(settings) else None
     if offer is None or offer.usable:
         return
     if offer.offline:  # nothing to ask about
         raise forbidden(offer.title)
     describe(offer)
+    _check_room(offer)
     if not agreed:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             lacks = [PARTS[item.part].lower() for item in offer.items if item.state != "done"]
@@ -87,6 +92,12 @@ def _offer(settings: Settings, paths: Paths, env: Mapping[str, str], machine: Ma
     return make_offer(settings, paths, env, machine)
 
 
+def _check_room(offer: Offer) -> None:
+    """NoSpace where it will not fit, in the words in which the fetch would say so later."""
+    if not offer.disk_ok and offer.disk_needed is not None and offer.disk_free is not None:
+        raise no_space(offer.folder, offer.disk_needed, offer.disk_free, about=offer.disk_about)
+
+
 def may_lack(settings: Settings) -> bool:
     """Whether these settings name a model that has to be fetched at some time."""
     model = settings.model.value
@@ -103,8 +114,8 @@ def describe(offer: Offer) -> None:
     if not any(offer.memory in why for _, why in offer.why):
         console.say(f"  Memory: {offer.memory}")
     if offer.disk_free is not None and offer.disk_needed is not None:
-        free = f"{size(offer.disk_free, fine=True)} free in {offer.folder}"
-        console.say(f"  Disk: {size(offer.disk_needed, fine=True)} needed (with a tenth to spare), {free}")
+        says = room_says(offer.disk_needed, offer.disk_free, about=offer.disk_about)
+        console.say(f"  Disk: {says} in {offer.folder}")
     for notice in offer.notices:
         console.warn(notice)
 

@@ -51,7 +51,8 @@ class Offer:
 
     ``title``: the model; ``why``: (part, sentence); ``items``: what would be fetched or is there; ``to_fetch``: bytes still
     to be fetched, as far as sizes are known (None: of nothing), 0 where only something that is here has to be read;
-    ``disk_free`` and ``disk_needed`` bytes at ``folder``; ``disk_ok``, ``memory_ok``; ``memory``: the verdict in words;
+    ``disk_free`` and ``disk_needed`` bytes at ``folder``; ``disk_about``: an estimate is counted there for sizes that
+    nobody knows; ``disk_ok`` False: even without it that is too much; ``memory_ok``; ``memory``: the verdict in words;
     ``left_out``: (what, why); ``notices``; ``offline``: why nothing can be fetched now, or empty; ``usable``: the model
     starts without it too (what is missing only makes it better).
     """
@@ -72,3 +73,4 @@ class Offer:
     offline: str = ""
     licence: str = ""
     usable: bool = False
+    disk_about: bool = False

@@ -129,9 +129,10 @@ export class Card {
     const all = offer.items.reduce((sum, item) => (sum === null || item.total === null ? null : sum + item.total), 0);
     const partly = offer.to_fetch !== null && all !== null && offer.to_fetch < all;
     const disk = [
-      offer.disk_needed !== null && `${size(offer.disk_needed)} needed`,
+      offer.disk_needed !== null && `${offer.disk_about ? "about " : ""}${size(offer.disk_needed)} needed`,
       offer.disk_free !== null && `${size(offer.disk_free)} free`,
     ].filter(Boolean).join(", ");
+    const tight = offer.disk_needed !== null && offer.disk_free !== null && offer.disk_needed > offer.disk_free;
     const lacking = offer.items.filter((item) => !["done", "found"].includes(item.state));
     const files = lacking.length;
     const unknown = lacking.filter((item) => item.total === null).length;
@@ -140,7 +141,7 @@ export class Card {
       "dl",
       { class: "f-facts" },
       fact("To fetch", null, offer.to_fetch === null ? "Size not known yet" : files === 0 ? "Nothing" : size(offer.to_fetch), partly ? `of ${size(all)}; the rest is here already` : more),
-      fact("Disk", offer.disk_ok, offer.disk_ok ? "Enough space" : "Not enough space", disk && sentence(disk), offer.folder),
+      fact("Disk", offer.disk_ok && !tight, !offer.disk_ok ? "Not enough space" : tight ? "Perhaps not enough space" : "Enough space", disk && sentence(disk), offer.folder),
       fact("Memory", offer.memory_ok, offer.memory_ok ? "It fits" : "Not all of it fits", offer.memory),
     );
   }
