@@ -14,6 +14,7 @@ from typing import Any
 from launcher import catalog, console, embedded, engine_build, engine_store
 from launcher.catalog import Model
 from launcher.choose_model import find_models
+from launcher.engine_probe import engine_from_binary
 from launcher.engines import local_engine
 from launcher.errors import BadInput, FolderError, LauncherError, SettingsError
 from launcher.fetch_lock import only_one
@@ -220,7 +221,8 @@ def _refuse(target: Path) -> None:
 def engines(
     settings: Settings, paths: Paths, env: Mapping[str, str], machine: Machine
 ) -> list[dict[str, Any]]:
-    """One row for each way to run a llama-server here; ``in_use`` marks the one that would be taken."""
+    """One row for each way to run a llama-server here; ``in_use`` marks the one that would be taken. ``problem`` and
+    ``remedy``: what is wrong with a program that somebody named, else empty."""
     missing = embedded.available()
     built = engine_build.installed(paths.engines)
     rows = [
@@ -240,10 +242,8 @@ def engines(
         ),
     ]
     rows += [_fetched_row(found) for found in engine_store.all_installed(paths.engines)]
-    own = settings.llama_server.value
-    if own:
-        note = f"named by {settings.llama_server.source}"
-        rows.append(_engine_row("own", Path(own).expanduser().is_file(), None, own, note))
+    if settings.llama_server.value:
+        rows.append(_own_row(settings.llama_server.value, settings.llama_server.source))
     used = _used(settings, paths, env, machine)
     for row in rows:
         row["in_use"] = used is not None and _is(row, used)
@@ -251,6 +251,16 @@ def engines(
             engine = used.engine
             row |= {"version": engine.version, "spec_types": sorted(engine.spec_types), "why": engine.why}
     return rows
+
+
+def _own_row(own: str, source: str) -> dict[str, Any]:
+    """It is asked whether it is a llama-server that runs here, which takes a moment."""
+    note = f"named by {source}"
+    try:
+        return _engine_row("own", True, engine_from_binary(Path(own).expanduser(), "own").version, own, note)
+    except LauncherError as error:
+        row = _engine_row("own", False, None, own, f"{note}, but cannot be used: {error.what}")
+        return row | {"problem": error.what, "remedy": error.remedy}
 
 
 def _fetched_row(found: engine_store.Installed) -> dict[str, Any]:
@@ -263,7 +273,15 @@ def _fetched_row(found: engine_store.Installed) -> dict[str, Any]:
 def _engine_row(
     name: str, available: bool, version: str | None, path: str | None, note: str
 ) -> dict[str, Any]:
-    return {"engine": name, "available": available, "version": version, "path": path, "note": note}
+    return {
+        "engine": name,
+        "available": available,
+        "version": version,
+        "path": path,
+        "note": note,
+        "problem": "",
+        "remedy": "",
+    }
 
 
 def _is(row: Mapping[str, Any], used: _Used) -> bool:
@@ -306,7 +324,7 @@ def print_engines(rows: list[dict[str, Any]]) -> None:
     """The rows of ``engines`` as a table."""
 
     def cells(row: Mapping[str, Any]) -> list[str]:
-        state = "available" if row["available"] else "not here"
+        state = "available" if row["available"] else "unusable" if row["problem"] else "not here"
         return [
             row["engine"],
             state + (", in use" if row.get("in_use") else ""),

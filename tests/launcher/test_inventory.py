@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,46 @@ def test_an_engine_that_is_not_whole_says_what_is_gone(here: Home) -> None:
 
 
 @pytest.mark.system("posix")
+@pytest.mark.parametrize(
+    ("text", "mode", "words"),
+    [
+        ("#!/bin/sh\necho hello\n", 0o755, "is not a llama-server: to --version it answers 'hello'"),
+        (engine_script("missing-library"), 0o755, "libcudart.so.12 is missing"),
+        ("#!/bin/sh\necho hello\n", 0o644, "may not be run"),
+        (None, 0, "There is no"),
+    ],
+)
+def test_a_named_program_that_cannot_serve_says_so_in_its_row(
+    here: Home, text: str | None, mode: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = here.folder / "my engine"
+    if text is not None:
+        own.write_text(text)
+        own.chmod(mode)
+    rows = here.engines(llama_server=str(own), model="practice")
+    row = rows["own"]
+    assert (row["available"], row["version"], row["in_use"]) == (False, None, False)
+    assert words in row["problem"]
+    assert row["problem"] in row["note"]
+    assert "named by BONSAI_LLAMA_SERVER" in row["note"]
+    assert row["remedy"]
+    assert "embedded" in rows
+    capsys.readouterr()
+    inventory.print_engines(list(rows.values()))
+    assert "unusable" in capsys.readouterr().out
+
+
+@pytest.mark.system("posix")
+def test_a_named_llama_server_tells_its_version(here: Home) -> None:
+    own = here.folder / "llama-server"
+    own.write_text(engine_script("fork"))
+    own.chmod(0o755)
+    row = here.engines(llama_server=str(own), model="practice")["own"]
+    assert (row["available"], row["in_use"], row["problem"], row["remedy"]) == (True, True, "", "")
+    assert row["version"] == "b9596 (9fcaed7)"
+
+
+@pytest.mark.system("posix")
 def test_an_engine_is_removed_by_its_name_alone(here: Home) -> None:
     folder = here.engine()
     assert inventory.fetched_engine(here.paths, folder.name).folder == folder
@@ -292,6 +333,11 @@ def test_the_commands(bonsai: Bonsai) -> None:
     done = bonsai("models", "remove", "../../etc/passwd", "--yes")
     assert done.returncode == 2
     assert "There is no family" in done.stderr
+    listed = bonsai("engines", "--json", env={"BONSAI_LLAMA_SERVER": __file__})
+    assert listed.returncode == 0
+    (own,) = (row for row in json.loads(listed.stdout) if row["engine"] == "own")
+    assert not own["available"]
+    assert __file__ in own["problem"]
     gone = bonsai("engines", "remove", "nothing", "--yes")
     assert gone.returncode == 2
     assert "None was fetched here." in gone.stderr
