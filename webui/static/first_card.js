@@ -140,7 +140,7 @@ export class Card {
     return el(
       "dl",
       { class: "f-facts" },
-      fact("To fetch", null, offer.to_fetch === null ? "Size not known yet" : files === 0 ? "Nothing" : size(offer.to_fetch), partly ? `of ${size(all)}; the rest is here already` : more),
+      fact("To fetch", null, offer.to_fetch === null ? "Size not known yet" : files === 0 ? "Nothing" : size(offer.to_fetch), files === 0 ? "All of it is here already" : partly ? `of ${size(all)}; the rest is here already` : more),
       fact("Disk", offer.disk_ok && !tight, !offer.disk_ok ? "Not enough space" : tight ? "Perhaps not enough space" : "Enough space", disk && sentence(disk), offer.folder),
       fact("Memory", offer.memory_ok, offer.memory_ok ? "It fits" : "Not all of it fits", offer.memory),
     );
