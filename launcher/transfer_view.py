@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 
-from launcher.amounts import rate, so_far, waiting
+from launcher.amounts import rate, size, so_far, waiting
 from launcher.console import say
 from launcher.fetch_types import FetchState, Item
 
@@ -23,7 +23,7 @@ def say_readings() -> Callable[[FetchState], None]:
         for item in state.items:
             if item.state == "checking" and state.phase == "checking" and item.where not in said:
                 said.add(item.where)
-                amount = f"{(item.total or 0) / 1e9:.1f} GB"
+                amount = size(item.total or 0)
                 say(f"Reading {item.where} once ({amount}), to be sure that it is the right file ...")
 
     return told
