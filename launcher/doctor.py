@@ -10,7 +10,7 @@ from pathlib import Path
 
 from launcher import __version__, console
 from launcher.amounts import size
-from launcher.disk import existing, free_bytes
+from launcher.disk import existing, free_bytes, no_space
 from launcher.engine_store import all_installed
 from launcher.errors import BadInput, LauncherError
 from launcher.fetch_command import may_lack
@@ -158,13 +158,8 @@ def _to_fetch(settings: Settings, paths: Paths, env: Mapping[str, str], machine:
     amount = "" if offer.to_fetch is None else f" ({size(offer.to_fetch)}, as far as sizes are known)"
     yield Check("Files", "note", f"Not here yet: {lacking}{amount}.", "Run `bonsai fetch`.")
     if not offer.disk_ok and offer.disk_needed is not None and offer.disk_free is not None:
-        yield Check(
-            "Disk",
-            "bad",
-            f"{size(offer.disk_needed, fine=True)} are needed in {offer.folder} (with a tenth to spare), "
-            f"{size(offer.disk_free, fine=True)} are free.",
-            "Free some, or choose another disk with BONSAI_HOME.",
-        )
+        full = no_space(offer.folder, offer.disk_needed, offer.disk_free, about=offer.disk_about)
+        yield Check("Disk", "bad", full.what, full.remedy)
 
 
 def report_json(report: Report) -> dict[str, object]:

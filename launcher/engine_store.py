@@ -19,6 +19,7 @@ from launcher.choose_builds import build_name
 from launcher.engine_probe import engine_from_binary
 from launcher.errors import ArchiveError, FolderError, NotAnEngine
 from launcher.resolved import Engine
+from launcher.supervise.programs import runs_from
 
 MANIFEST = "manifest.json"
 KIND = "fetched"
@@ -190,7 +191,10 @@ def all_installed(engines: Path) -> list[Installed]:
 
 
 def remove(found: Installed) -> int:
-    """Delete a fetched engine; returns the freed bytes. FolderError when that is impossible: all of it is there then."""
+    """Delete a fetched engine; returns the freed bytes. FolderError when that is impossible, or when it runs, and may load
+    more from its folder at any time: all of it is there then."""
+    if runs_from(found.folder):
+        raise FolderError(f"The engine in {found.folder} is running.", "Quit Bonsai, then try again.")
     with folder_errors(found.folder, "Quit Bonsai if it is in use, then try again."):
         discard(found.folder)
     return found.used_bytes

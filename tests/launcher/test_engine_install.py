@@ -15,6 +15,8 @@ import pytest
 from launcher import catalog
 from launcher.catalog import Line
 from launcher.engine_install import install
+from launcher.engine_store import all_installed, remove
+from launcher.errors import FolderError
 from launcher.supervise.programs import runs_from
 from tests.standins import engine_archive, engine_script
 
@@ -81,6 +83,17 @@ def test_an_older_release_that_runs_stays_and_goes_the_next_time(engines: Path, 
     assert not runs_from(used)
     assert put(engines) == new
     assert not used.exists()
+
+
+@pytest.mark.system("linux")
+def test_one_that_runs_is_not_removed_by_hand(engines: Path) -> None:
+    folder = put(engines)
+    (found,) = all_installed(engines)
+    with running(program(folder), *SAY), pytest.raises(FolderError, match="is running"):
+        remove(found)
+    assert (folder / "libllama.so.0").exists()
+    assert remove(found) > 0
+    assert not folder.exists()
 
 
 @pytest.mark.system("linux")
