@@ -13,11 +13,15 @@ from launcher.client.events import Timings
 from launcher.errors import LauncherError
 from launcher.hardware.model import Machine
 from launcher.in_use import key_here
+from launcher.lab_types import Lab
+from launcher.learned import Key
 from launcher.ledger import Ledger, entry_of
 from launcher.methods import PLAIN
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan
 from launcher.race_types import Race, RaceSpec
+
+SETTINGS = ("-c", "-ngl", "-fa", "-b", "-t", "-ctk", "-ctv")
 
 
 def count(paths: Paths, machine: Machine, plan: LaunchPlan, timings: Timings, before_tokens: int = 0) -> None:
@@ -26,7 +30,7 @@ def count(paths: Paths, machine: Machine, plan: LaunchPlan, timings: Timings, be
     if plan.method == PLAIN:
         return
     with suppress(LauncherError):
-        entry = entry_of(timings, plan.method, what_of(paths, machine, plan), before_tokens)
+        entry = entry_of(timings, plan.method, _what(paths, machine, plan), before_tokens)
         if entry is not None:
             Ledger(paths.data).add(entry)
 
@@ -36,7 +40,16 @@ def know_plain(
 ) -> None:
     """``source`` ("a race") measured plain decoding by an engine of ``plan``."""
     with suppress(LauncherError):
-        Ledger(paths.data).know_plain(what_of(paths, machine, plan), tokens_per_second, source)
+        Ledger(paths.data).know_plain(_what(paths, machine, plan), tokens_per_second, source)
+
+
+def know_lab(paths: Paths, key: Key, lab: Lab) -> None:
+    """Where ``lab`` measured plain decoding: its speed, the median of all its answers. ``key``: of what it measured."""
+    rates = [run.rate for run in lab.runs if run.cell.method == PLAIN]
+    side = next((side for side in lab.sides if side.method == PLAIN), None)
+    if rates and side is not None:
+        with suppress(LauncherError):
+            Ledger(paths.data).know_plain(what_of(key, side.argv), statistics.median(rates), "a lab")
 
 
 def know_raced(paths: Paths, spec: RaceSpec, races: Sequence[Race]) -> None:
@@ -54,6 +67,12 @@ def know_raced(paths: Paths, spec: RaceSpec, races: Sequence[Race]) -> None:
         know_plain(paths, spec.machine, plan, statistics.median(rates), "a race")
 
 
-def what_of(paths: Paths, machine: Machine, plan: LaunchPlan) -> str:
-    """What a speed by ``plan`` is that of, for Entry and PlainSpeed."""
-    return key_here(paths, machine, plan.resolved).text
+def what_of(key: Key, argv: Sequence[str]) -> str:
+    """What a speed is that of, for Entry and PlainSpeed: machine, files and engine, and those words of the engine's
+    command line ``argv`` that change how fast it is, its context among them."""
+    words = [f"{flag} {argv[argv.index(flag) + 1]}" for flag in SETTINGS if flag in argv]
+    return " | ".join((key.text, " ".join(words)))
+
+
+def _what(paths: Paths, machine: Machine, plan: LaunchPlan) -> str:
+    return what_of(key_here(paths, machine, plan.resolved), plan.argv)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 from launcher import console
 from launcher.advise_command import take
 from launcher.amounts import span
 from launcher.ask import make_lifecycle
-from launcher.errors import AnswerProblem, LauncherError
+from launcher.counted import know_lab
+from launcher.errors import AnswerProblem
 from launcher.fetch_command import ensure_here, may_lack
 from launcher.hardware.detect import detect
 from launcher.in_use import key_here
@@ -34,8 +34,7 @@ from launcher.lab_types import (
     LabSpec,
     LabStarted,
 )
-from launcher.learned_page import advised, know_plain
-from launcher.ledger import Ledger
+from launcher.learned_page import advised
 from launcher.lifecycle import Lifecycle
 from launcher.measure import Stop
 from launcher.paths import Paths
@@ -84,8 +83,7 @@ def run_lab_command(
         lifecycle.close()
     _print(lab, form)
     key = key_here(paths, parts.machine, parts.resolved)
-    with suppress(LauncherError):  # a ledger that cannot be written takes nothing from the lab
-        know_plain(Ledger(paths.data), key, lab)
+    know_lab(paths, key, lab)
     if lab.ended in ("stopped", "budget"):
         console.say(f"Go on with it by `bonsai lab --resume` ({lab.id}).", "dim")
     if lab.ended == "failed":

@@ -6,7 +6,7 @@ Chats are those on the page, and ``bonsai ask`` (of one message); what is asked 
 races, labs, ``bonsai oneshot``, nor what other programs ask a server.
 
 What an answer saved is the time that plain decoding would have taken for its tokens, less the time that it took. The
-plain speed is that of the same target, engine and machine, as it was measured by a race or a lab; where it is not
+plain speed is that of the same target, engine, settings and machine, as a race or a lab measured it; where it is not
 known yet, the answer waits uncounted until it is. It is measured on short questions: in a long conversation plain
 decoding is slower, so that there rather more was saved than is said. What was counted stays so when another speed
 becomes known later.

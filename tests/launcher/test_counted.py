@@ -35,8 +35,8 @@ def ledger(paths: Paths) -> Ledger:
     return Ledger(paths.data)
 
 
-def plan(method: Method = SURE, engine: Engine = ENGINE) -> LaunchPlan:
-    return make_plan(resolve({}, {}), plans.MACHINE, plans.resolved(engine=engine), method)
+def plan(method: Method = SURE, engine: Engine = ENGINE, **env: str) -> LaunchPlan:
+    return make_plan(resolve({}, env), plans.MACHINE, plans.resolved(engine=engine), method)
 
 
 def test_answers_are_kept_by_their_whole_method(paths: Paths, ledger: Ledger) -> None:
@@ -48,19 +48,23 @@ def test_answers_are_kept_by_their_whole_method(paths: Paths, ledger: Ledger) ->
     }
 
 
-def test_a_plain_speed_counts_answers_of_the_same_engine_alone(paths: Paths, ledger: Ledger) -> None:
+def test_a_plain_speed_counts_answers_of_the_same_engine_and_settings_alone(
+    paths: Paths, ledger: Ledger
+) -> None:
     others = [
-        replace(ENGINE, version="b2"),
-        replace(ENGINE, kind="built"),
-        replace(ENGINE, backend="cuda"),
+        plan(engine=replace(ENGINE, version="b2")),
+        plan(engine=replace(ENGINE, kind="built")),
+        plan(engine=replace(ENGINE, backend="cuda")),
+        plan(BONSAI_CTX="8192"),
+        plan(BONSAI_NGL="5"),
+        plan(BONSAI_KV4="1"),
     ]
-    count(paths, plans.MACHINE, plan(), TIMINGS)
-    for other in others:
-        count(paths, plans.MACHINE, plan(engine=other), TIMINGS)
+    for one in (plan(), plan(BONSAI_PORT="9000"), *others):
+        count(paths, plans.MACHINE, one, TIMINGS)
     know_plain(paths, plans.MACHINE, plan(PLAIN), 10.0, "a race")
     summary = ledger.summary()
-    assert (summary.answers, summary.not_counted) == (1, len(others))
-    assert summary.saved_s == pytest.approx(10.0)
+    assert (summary.answers, summary.not_counted) == (2, len(others))
+    assert summary.saved_s == pytest.approx(20.0)
 
 
 def raced(*methods: Method, rates: tuple[tuple[float, float], ...]) -> tuple[RaceSpec, list[Race]]:

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from launcher.advise import Advice
+from launcher.advise_run import Findings, Found
 from launcher.client.events import Timings
+from launcher.counted import what_of
 from launcher.errors import BadInput
 from launcher.in_use import entry_here, key_here, plan_here, plan_with
 from launcher.lab_setup import Parts, subject_of
@@ -16,6 +19,7 @@ from launcher.lab_types import Lab
 from launcher.learned import Learned, learn
 from launcher.learned_page import LearnedPage
 from launcher.ledger import Ledger
+from launcher.measure import side_of
 from launcher.methods import PLAIN, Method
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan, make_plan
@@ -114,7 +118,39 @@ class Page:
                 ("prose", SHORT, 0.0): [rates["prose"]] * 3,
             }
         )
-        return replace(made, subject=self.parts().subject)
+        launches = (
+            make_plan(self.settings, plans.MACHINE, self.resolved, method) for method in (PLAIN, SHORT)
+        )
+        return replace(
+            made, subject=self.parts().subject, sides=tuple(side_of(launch) for launch in launches)
+        )
+
+
+def test_what_a_search_found_is_used_and_undone_as_what_a_lab_advises(tmp_path: Path) -> None:
+    made = Page(tmp_path)
+    advice = Advice(SHORT, 1.5, 1.4, 1.6, "medium", "Use dspark 2.", 12.0, ())
+    findings = Findings(made.parts().subject, (Found("coding", "code", 0.0, advice),))
+    made.page.use(findings, "coding")
+    taken = made.page.learned()
+    assert taken is not None
+    assert (taken.method, taken.purpose, taken.why) == (
+        SHORT,
+        "coding",
+        "For a coding assistant: Use dspark 2.",
+    )
+    assert planned(made.paths, made.settings).draft_max == 2
+    with pytest.raises(BadInput, match="Nothing is known for chat"):
+        made.page.use(findings, "chat")
+    other = replace(findings, subject=samples.SUBJECT)
+    with pytest.raises(BadInput, match="This advice was measured with another target"):
+        made.page.use(other, "coding")
+    made.resolved = replace(RESOLVED, engine=replace(RESOLVED.engine, version="b2"))
+    stale = made.page.learned()
+    assert stale is not None
+    assert stale.stale
+    made.resolved = RESOLVED
+    made.page.undo()
+    assert made.page.learned() is None
 
 
 def test_advice_is_used_explained_and_undone(tmp_path: Path) -> None:
@@ -135,7 +171,8 @@ def test_advice_is_used_explained_and_undone(tmp_path: Path) -> None:
     assert made.page.learned() is None
     made.page.undo()  # nothing is left to undo
     assert made.started == [True, False, True, False]
-    plain = Ledger(made.paths.data).plain_speed(key_here(made.paths, plans.MACHINE, RESOLVED).text)
+    what = what_of(key_here(made.paths, plans.MACHINE, RESOLVED), lab.sides[0].argv)
+    plain = Ledger(made.paths.data).plain_speed(what)
     assert plain is not None
     assert (plain.tokens_per_second, plain.source) == (100.0, "a lab")
 
@@ -167,12 +204,13 @@ def test_a_setting_of_the_person_comes_first_and_is_named(tmp_path: Path) -> Non
 def test_the_ledger_of_chats(tmp_path: Path) -> None:
     made = Page(tmp_path)
     assert made.page.ledger().rows == ()
-    drafting, plain = (make_plan(made.settings, plans.MACHINE, RESOLVED, method) for method in (SHORT, PLAIN))
+    drafting, plain = (make_plan(made.settings, plans.MACHINE, RESOLVED, method) for method in (SURE, PLAIN))
     timings = Timings(
         prompt_tokens=100, prompt_tokens_per_second=50.0, predicted_tokens=200, tokens_per_second=20.0
     )
     made.page.count(drafting, timings, 60)
     made.page.count(plain, timings, 60)
+    assert [row.method for row in Ledger(made.paths.data).rows()] == ["dspark 4, p-min 0.5, draft on CPU"]
     assert dict(made.page.ledger().rows)["Not counted: plain speed not known"] == "1"
     made.page.know_plain(plain, 10.0, "a race")
     found = made.page.ledger()
