@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ def main() -> None:
         from launcher.supervise import watched
 
         sys.exit(watched.main())
+    on_signals(lambda number, _frame: os._exit(128 + number))  # nothing runs behind us yet
     from launcher import streams
 
     output = streams.ensure()  # before anybody may write
@@ -61,7 +63,7 @@ def show_at_desktop(error: Exception, output: Output) -> None:
 
 def end_on_signals() -> None:
     """The first signal ends us in order, one that comes meanwhile at once: the engines are killed, nothing is
-    printed. What a parent has told us to ignore (nohup, a shell's background) stays ignored."""
+    printed."""
     ending = False
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -73,10 +75,16 @@ def end_on_signals() -> None:
             raise KeyboardInterrupt
         sys.exit(128 + number)
 
+    on_signals(end)
+
+
+def on_signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    """``handler`` for all that end us. What a parent has told us to ignore (nohup, a shell's background) stays
+    ignored."""
     for name in ENDING:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, end)
+            signal.signal(number, handler)
 
 
 def end_at_once(number: int) -> None:

@@ -294,6 +294,22 @@ def test_a_signal_ends_the_command_in_order(bonsai: Bonsai, home: Path, number: 
 
 
 @pytest.mark.case("D-13")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_the_first_moment_prints_no_traceback(
+    bonsai: Bonsai, tmp_path: Path, number: signal.Signals
+) -> None:
+    """While the command's own parts are still being loaded, which takes seconds on a slow disk."""
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "typer.py").write_text("import sys, time; print('loading', flush=True); time.sleep(60)")
+    launcher = bonsai.popen("doctor", env={"PYTHONPATH": f"{slow}{os.pathsep}{ROOT}"})
+    wait_until(lambda: bonsai.output("stdout"), 30, "the loading to begin")
+    launcher.send_signal(number)
+    assert launcher.wait(15) == 128 + number
+    assert "Traceback" not in bonsai.output()
+
+
+@pytest.mark.case("D-13")
 def test_a_second_ctrl_c_during_the_stop_ends_all_at_once(bonsai: Bonsai, home: Path, tmp_path: Path) -> None:
     program = rogue_server.install(tmp_path / "bin", hang=True, ignore_term=True)
     launcher = bonsai.popen(
