@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, expect
 from playwright.sync_api import Page as Tab
 
 from tests.conftest import wait_until
+from tests.launcher import race_samples as samples
 from tests.webui.conftest import Visitor, answered, ask
 from tests.webui.race_pages import Track, choose, open_tab, race, run_track
 from tests.webui.test_page_looks import LUMINANCE
@@ -245,6 +246,19 @@ def test_kept_races_are_reopened_exported_and_deleted(track: Track, visitor: Vis
     expect(tab.locator(".r-result")).to_have_count(0)
     expect(tab.locator("#r-history")).to_contain_text("Each race is kept here")
     assert not track.races.list().races
+
+
+def test_the_newest_are_listed_and_the_others_when_asked_for(track: Track, visitor: Visitor) -> None:
+    for number in range(14):
+        track.races.save(samples.race(id=f"race{number}", created=float(number)))
+    tab = open_tab(track, visitor)
+    expect(tab.locator(".r-item")).to_have_count(12)
+    tab.get_by_role("button", name="Show all 14").click()
+    expect(tab.locator(".r-item")).to_have_count(14)
+    expect(tab.get_by_role("button", name="Show all")).to_have_count(0)
+    tab.get_by_role("button", name="Delete the race of").last.click()
+    tab.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(tab.locator(".r-item")).to_have_count(13)  # all stay listed
 
 
 def fits(tab: Tab, width: int) -> bool:
