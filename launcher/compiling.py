@@ -20,6 +20,7 @@ from pathlib import Path
 
 from launcher.child_env import clean_env
 from launcher.errors import BuildFailed
+from launcher.supervise.system import tool
 
 # (steps done, steps in all, what is being done); all is 0 while that is not known.
 Progress = Callable[[int, int, str], None]
@@ -135,27 +136,25 @@ def run_lines(
 
 @contextlib.contextmanager
 def _started(command: Sequence[str], hold: Sequence[int]) -> Iterator[subprocess.Popen[str]]:
-    try:
-        process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            env=_environment(os.environ),
-            start_new_session=True,
-            pass_fds=tuple(hold),
-        )
-    except OSError as error:
-        raise BuildFailed(f"{command[0]} cannot be started: {error.strerror}.") from error
-    try:
+    running = tool(
+        command,
+        at_death=signal.SIGTERM,  # Ninja ends its compilers, each in a group of its own
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        env=_environment(os.environ),
+        pass_fds=tuple(hold),
+    )
+    with contextlib.ExitStack() as stack:
+        try:
+            process = stack.enter_context(running)
+        except OSError as error:
+            raise BuildFailed(f"{command[0]} cannot be started: {error.strerror}.") from error
+        stack.callback(_stop, process)
         yield process
-    finally:
-        _stop(process)
-        if process.stdout:
-            process.stdout.close()
 
 
 def _environment(base: Mapping[str, str]) -> dict[str, str]:

@@ -103,10 +103,12 @@ class Process:
 
 
 @contextlib.contextmanager
-def tool(argv: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+def tool(
+    argv: Sequence[str], *, at_death: int = signal.SIGKILL, **options: Any
+) -> Iterator[subprocess.Popen[Any]]:
     """See ``system``. ``options`` are those of Popen. Raises OSError."""
     name, pipe = next(_names), WATCHMAN.on_duty()
-    prepare = _before_exec(pipe, name)
+    prepare = _before_exec(pipe, name, at_death)
 
     def start() -> subprocess.Popen[Any]:
         return subprocess.Popen(list(argv), start_new_session=True, preexec_fn=prepare, **options)  # noqa: PLW1509
@@ -183,7 +185,7 @@ def _program() -> list[str]:
     return [sys.executable, "-I", "-S", str(Path(watched.__file__).absolute())]
 
 
-def _before_exec(pipe: int, name: int) -> Callable[[], None]:
+def _before_exec(pipe: int, name: int, at_death: int = signal.SIGKILL) -> Callable[[], None]:
     """What the child does between fork and exec: there is no moment in which the launcher could die and leave it."""
     prctl: Any = None
     if sys.platform == "linux":
@@ -192,7 +194,7 @@ def _before_exec(pipe: int, name: int) -> Callable[[], None]:
 
     def prepare() -> None:
         if prctl is not None:
-            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            prctl(PR_SET_PDEATHSIG, at_death)
         with contextlib.suppress(OSError):
             os.write(pipe, f"+{name} {os.getpid()}\n".encode())
         if os.getppid() != parent:  # the launcher died between fork and here

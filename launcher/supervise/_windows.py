@@ -243,7 +243,11 @@ _tools: list[Job] = []  # one for all tools, made when first needed and never cl
 
 @contextlib.contextmanager
 def tool(
-    argv: Sequence[str], *, system: System | None = None, **options: Any
+    argv: Sequence[str],
+    *,
+    at_death: int = 0,  # noqa: ARG001 -- a job ends all that is in it
+    system: System | None = None,
+    **options: Any,
 ) -> Iterator[subprocess.Popen[Any]]:
     """See ``system``. ``options`` are those of Popen. Raises OSError. What it starts before it is in the job, within
     a moment, is not ended with us."""

@@ -2,6 +2,8 @@
 
 ``Process``: an engine with all that it starts. ``tool(argv, **options)``: a context with a ``subprocess.Popen`` that
 leads a group of its own and, with what it starts, does not survive the launcher; it is waited for at the end.
+``at_death``: the signal that a launcher's sudden end is told it by where there are such; SIGTERM for one that has to end
+others outside its group, which get two seconds.
 ``guard()``: what stands against that here, as a sentence.
 """
 

@@ -23,6 +23,7 @@ from launcher.compiling import (
     run_lines,
 )
 from launcher.errors import BuildFailed
+from tests.conftest import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 5
@@ -178,6 +179,36 @@ def test_a_tree_left_by_another_place_is_made_anew(tools: Tools, tmp_path: Path)
     moved = first.rename(tmp_path / "second")
     compile_targets(tools, moved, build, [], ["step1"], jobs=1, progress=lambda *_: None)
     assert steps_run(build) == ["step1"]
+
+
+@posix
+def test_a_killed_launcher_leaves_neither_ninja_nor_compilers(tools: Tools, tmp_path: Path) -> None:
+    """Ninja gives each compiler a process group of its own, and ends them when it is asked to end itself."""
+    (tmp_path / "build.ninja").write_text(
+        "rule wait\n  command = echo $$$$ > compiler; exec sleep 600\nbuild out: wait\n"
+    )
+    code = f"from launcher.compiling import run_lines\nrun_lines([{str(tools.ninja)!r}, '-C', {str(tmp_path)!r}], 'x')"
+    launcher = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    wait_until(
+        lambda: (tmp_path / "compiler").exists() and (tmp_path / "compiler").read_text(), 20, "the compiler"
+    )
+    started = psutil.Process(launcher.pid).children(recursive=True)
+    assert int((tmp_path / "compiler").read_text()) in [it.pid for it in started]
+    launcher.kill()
+    launcher.wait()
+
+    try:
+        wait_until(lambda: not any(map(lives, started)), 5, "all of them to be gone")
+    finally:
+        for it in filter(lives, started):
+            it.kill()
+
+
+def lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @posix
