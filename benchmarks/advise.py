@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from benchmarks.common import machine, table
 from launcher.advise import Advice, Trial
-from launcher.advise_run import AdviseSpec, run_advisor
+from launcher.advise_run import AdviseEvent, AdviseSpec, run_advisor
 from launcher.ask import make_lifecycle
 from launcher.lab import run_lab
 from launcher.lab_setup import LabOptions, look, make_spec
@@ -128,8 +128,9 @@ def _every(
     return rows
 
 
-def _say(trial: Trial) -> None:
-    print(f"advisor: {trial.method.name}, {trial.tokens} tokens", file=sys.stderr)
+def _say(event: AdviseEvent) -> None:
+    if isinstance(event, Trial):
+        print(f"advisor: {event.method.name}, {event.tokens} tokens", file=sys.stderr)
 
 
 def _tell(event: LabEvent) -> None:

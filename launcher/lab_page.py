@@ -1,4 +1,5 @@
-"""The lab as the page takes it: what can be measured with these settings, looked up anew each time, and plans to run."""
+"""The lab and the search for advice as the page takes them: what can be measured with these settings, looked up anew each
+time, and plans to run."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from launcher import lab_matrix
+from launcher.advise_run import Search
+from launcher.advise_setup import search_for, wanted_for
 from launcher.hardware.model import Machine
 from launcher.lab_setup import LabOptions, Parts, make_spec, spec_of, subject_of, with_budget
 from launcher.lab_store import LabStore
@@ -20,12 +23,14 @@ from launcher.settings import Settings
 
 @dataclass(frozen=True)
 class Here:
-    """What can be measured here: every method with what stands against it, the two ready-made plans, about what."""
+    """What can be measured here: every method with what stands against it, the two ready-made plans, about what;
+    and for each purpose ("coding", "chat") the kind of text and the temperature that advice is found with."""
 
     offers: tuple[Offer, ...]
     quick: LabPlan
     whole: LabPlan
     subject: Subject
+    wanted: Mapping[str, tuple[str, float]]
 
     def fresh(self, method: Method) -> bool:
         """Whether each of its answers needs an engine that was started for it."""
@@ -49,12 +54,18 @@ class LabPlanner:
             quick=make_spec(parts, LabOptions(quick=True)).plan,
             whole=make_spec(parts, LabOptions()).plan,
             subject=parts.subject,
+            wanted=wanted_for(LabOptions()),
         )
 
     def spec(self, plan: LabPlan) -> LabSpec:
         """``plan`` with the launch plan of each of its methods."""
         parts = self.parts()
         return spec_of(parts, plan, lab_matrix.refused(lab_matrix.matrix(parts.resolved, parts.machine)))
+
+    def search(self, language: str) -> Search:
+        """What finds the best method here, by texts in ``language`` ("en", "it", "de"). Raises BadInput for another."""
+        options = LabOptions(language=language)
+        return search_for(self.parts(), self._paths, options, wanted_for(options))
 
     def again(self, lab_id: str) -> tuple[LabSpec, Lab]:
         """A kept lab and what is needed to go on with it; its budget of time begins anew. Raises BadInput for one of

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from launcher import learned
+from launcher import counted, learned
+from launcher.advise_run import Findings
+from launcher.advise_setup import learned_of
 from launcher.client.events import Timings
 from launcher.errors import BadInput
 from launcher.hardware.model import Machine
@@ -17,7 +18,7 @@ from launcher.lab_setup import Parts
 from launcher.lab_store import differences
 from launcher.lab_types import Lab
 from launcher.learned import Key, Learned
-from launcher.ledger import Ledger, entry_of
+from launcher.ledger import Ledger
 from launcher.methods import PLAIN, Method
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan
@@ -25,8 +26,8 @@ from launcher.plan import LaunchPlan
 
 @dataclass(frozen=True)
 class Taken:
-    """What a person took over from a lab; ``since`` in seconds since 1970. ``stale`` has a sentence for everything that
-    is another now; ``overruled`` is one on what comes before it, or empty."""
+    """What a person took over from a lab or a search; ``since`` in seconds since 1970. ``stale`` has a sentence for
+    everything that is another now; ``overruled`` is one on what comes before it, or empty."""
 
     method: Method
     purpose: str
@@ -66,13 +67,6 @@ def advised(lab: Lab, purpose: str, key: Key) -> Learned:
     )
 
 
-def know_plain(ledger: Ledger, key: Key, lab: Lab) -> None:
-    """Tell ``ledger`` how fast plain decoding was in ``lab``, if it was measured. Raises StoreError, FolderError."""
-    rates = [run.rate for run in lab.runs if run.cell.method == PLAIN]
-    if rates:
-        ledger.know_plain(key.text, statistics.median(rates), "a lab")
-
-
 class LearnedPage:
     """``look`` finds this machine's parts, which may be slow; ``restart`` brings the engine up with or without
     speculation. All methods raise LauncherError."""
@@ -87,19 +81,22 @@ class LearnedPage:
         self._paths, self._machine, self._look, self._restart = paths, machine, look, restart
         self._ledger = Ledger(paths.data)
 
-    def use(self, lab: Lab, purpose: str) -> None:
-        """Run from now on what ``lab`` advises for ``purpose``."""
+    def use(self, measured: Lab | Findings, purpose: str) -> None:
+        """Run from now on what ``measured`` advises for ``purpose``."""
         parts = self._look()
-        other = differences(lab.subject, parts.subject)
+        other = differences(measured.subject, parts.subject)
         if other:
+            what = "lab" if isinstance(measured, Lab) else "advice"
             raise BadInput(
-                f"This lab was measured with another {' and another '.join(other)}: its advice is not for what runs "
-                "now.",
+                f"This {what} was measured with another {' and another '.join(other)}: it is not for what runs now.",
                 "Measure again.",
             )
-        entry = advised(lab, purpose, self._key(parts))
-        learned.learn(self._paths, entry)
-        know_plain(self._ledger, entry.key, lab)
+        key = self._key(parts)
+        if isinstance(measured, Lab):
+            learned.learn(self._paths, advised(measured, purpose, key))
+            counted.know_lab(self._paths, key, measured)
+        else:
+            learned.learn(self._paths, learned_of(measured.of(purpose), key))
         self._bring_up(parts)
 
     def undo(self) -> None:
@@ -142,19 +139,11 @@ class LearnedPage:
     def count(self, plan: LaunchPlan, timings: Timings, before_tokens: int) -> None:
         """Enter an answer of a chat into the ledger. ``before_tokens``: prompt and answer of the turn before in its
         conversation, 0 for the first."""
-        method = Method(plan.spec_type, plan.draft_max)
-        if method == PLAIN:
-            return
-        entry = entry_of(timings, method, self._what(plan), before_tokens)
-        if entry is not None:
-            self._ledger.add(entry)
+        counted.count(self._paths, self._machine(), plan, timings, before_tokens)
 
     def know_plain(self, plan: LaunchPlan, tokens_per_second: float, source: str) -> None:
         """Plain decoding of the target of ``plan`` was measured."""
-        self._ledger.know_plain(self._what(plan), tokens_per_second, source)
-
-    def _what(self, plan: LaunchPlan) -> str:
-        return key_here(self._paths, self._machine(), plan.resolved).text
+        counted.know_plain(self._paths, self._machine(), plan, tokens_per_second, source)
 
     def _key(self, parts: Parts) -> Key:
         return key_here(self._paths, parts.machine, parts.resolved)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launcher.advise_command import wanted_for
+from launcher.advise_setup import wanted_for
 from launcher.errors import BadInput
 from launcher.lab_setup import LabOptions
 from launcher.ledger import Book
@@ -57,6 +57,9 @@ def test_advice_is_found_used_and_undone(bonsai: Bonsai, engine: dict[str, str])
     assert isinstance(coding["sure"], bool)
     assert {one["method"] for one in coding["tried"]} == {"none", "draft-dspark"}
     assert "is used from now on" in done.stderr
+    [speed] = SharedFile(bonsai.home / "ledger.json", Book, "the ledger", "bonsai-ledger").read().speeds
+    assert speed.source == "the advisor"
+    assert speed.tokens_per_second == pytest.approx(400, rel=0.3)
     used = planned(bonsai, engine)["argv"]
     assert used[used.index("--spec-draft-n-max") + 1] == str(coding["n_max"])
     undone = bonsai("lab", "--undo", env=engine)
@@ -88,7 +91,7 @@ def test_a_labs_advice_is_used_too_and_a_setting_comes_first(bonsai: Bonsai, eng
 def test_ctrl_c_before_anything_is_known_says_so(bonsai: Bonsai, home: Path) -> None:
     program = paced_engine.install(home / "bin", rate=5, tokens=400)
     child = bonsai.popen("lab", "--advise", "--json", *METHODS, env={"BONSAI_LLAMA_SERVER": str(program)})
-    wait_until(lambda: "plain, 128 tokens" in bonsai.output(), 30, "the first question")
+    wait_until(lambda: "plain, 300 tokens" in bonsai.output(), 30, "the first question")
     child.send_signal(signal.SIGINT)
     wait_until(lambda: "Finishing this answer" in bonsai.output(), 10, "the word that it ends")
     child.send_signal(signal.SIGINT)

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from launcher import lab_matrix
+from launcher.advise import answers_foreseen
 from launcher.errors import BadInput
 from launcher.lab_types import LabPlan
 from launcher.methods import PLAIN, Method, Offer
 from launcher.race_prompts import KINDS, LANGUAGES, lab_prompt
+from webui.lab_pace import search_s
 from webui.state import LabHere
 
 MOST_TOKENS = 4096
@@ -35,6 +37,19 @@ def setup_view(here: LabHere) -> dict[str, Any]:
         "practice": here.subject.practice,
         "confidence": here.quick.confidence,
         "precision": here.quick.precision,
+    }
+
+
+def find_view(here: LabHere, pace: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a search for advice would do here: by which texts, with how many answers and in how many seconds (None: not
+    known), each as [least, most]."""
+    least, most = answers_foreseen([offer.method for offer in here.offers if offer.why_not is None])
+    answers = [least * len(here.wanted), most * len(here.wanted)]
+    return {
+        "texts": [[purpose, kind, temperature] for purpose, (kind, temperature) in here.wanted.items()],
+        "answers": answers,
+        "seconds": search_s(pace, answers) if pace else None,
+        "source": pace["source"] if pace else "",
     }
 
 

@@ -1,11 +1,12 @@
-"""How fast this machine was when it was last measured with the same parts: what a lab would take follows from it."""
+"""How fast this machine was when it was last measured with the same parts: what a lab or a search would take follows."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from launcher.advise_model import REFERENCE
 from launcher.errors import LauncherError
 from launcher.lab_store import LabStore, differences
 from launcher.lab_types import Lab, Subject
@@ -24,6 +25,15 @@ def pace(labs: LabStore, races: RaceStore | None, subject: Subject) -> dict[str,
             except LauncherError:
                 continue  # somebody took it away meanwhile
     return _of_races(races, dict(subject.facts).get("Model", "")) if races is not None else None
+
+
+def search_s(pace: Mapping[str, Any], answers: Sequence[int]) -> list[float]:
+    """The seconds of so many answers of a search, [least, most], at that pace."""
+
+    def takes(at: int) -> float:
+        return float(answers[at] * (REFERENCE * pace["token_s"][at] + pace["extra_s"][at]))
+
+    return [takes(0), takes(1)]
 
 
 def _of_lab(lab: Lab) -> dict[str, Any] | None:

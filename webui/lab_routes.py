@@ -1,4 +1,5 @@
-"""The routes of the Lab tab: what can be measured, running and stopping it, kept labs, and using what came of it."""
+"""The routes of the Lab tab: what can be measured, running and stopping a lab or a search for advice, kept labs, and using
+what came of it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from launcher.advise_run import Findings
 from launcher.errors import BadInput, StoreError
 from launcher.lab import new_lab
 from launcher.lab_export import lab_csv, lab_json, lab_markdown
@@ -16,10 +18,12 @@ from launcher.lab_store import differences
 from launcher.lab_types import Lab, Subject
 from webui.counting import know_plain
 from webui.exchange import Handler, attachment, needed_text, read_json
-from webui.lab_form import plan_for, setup_view
+from webui.lab_form import find_view, plan_for, setup_view
 from webui.lab_pace import pace
 from webui.lab_run import RunningLab
+from webui.lab_search import RunningSearch
 from webui.lab_views import labs_view, learned_view, ledger_view, result_view, title
+from webui.lab_watch import Watched
 from webui.state import LabRoom, LearnedRoom, PageContext
 from webui.stream import Outbox, send_outbox
 
@@ -32,11 +36,13 @@ _PURPOSES = ("coding", "chat")
 
 
 class LabRoutes:
-    """The handlers of one page; ``close`` ends its lab so that the server can stop."""
+    """The handlers of one page; ``close`` ends what it measures so that the server can stop."""
 
     def __init__(self, context: PageContext) -> None:
         self._context = context
-        self._running: RunningLab | None = None
+        self._running: Watched | None = None
+        # The last one that came to something; it is not kept on disk.
+        self._found: RunningSearch | None = None
         self._worker: asyncio.Task[None] | None = None
         self._subject: Subject | None = None
 
@@ -47,6 +53,7 @@ class LabRoutes:
             ("GET", "/bonsai/lab", self._setup),
             ("POST", "/bonsai/lab", self._start),
             ("POST", "/bonsai/lab/resume", self._resume),
+            ("POST", "/bonsai/lab/find", self._find),
             ("POST", "/bonsai/lab/watch", self._watch),
             ("POST", "/bonsai/lab/stop", self._stop),
             ("GET", "/bonsai/labs", self._list),
@@ -59,7 +66,7 @@ class LabRoutes:
         ]
 
     def close(self) -> None:
-        """Stop the lab at once; what was measured is kept."""
+        """Stop what is measured at once; the answers of a lab are kept."""
         if self._running is not None:
             self._running.stop(now=True)
 
@@ -75,14 +82,16 @@ class LabRoutes:
 
     async def _setup(self, _: Request) -> Response:
         view = await asyncio.to_thread(self._look)
-        return JSONResponse(view | {"running": self._running.id if self._running else ""})
+        found = self._found.view if self._found else None
+        return JSONResponse(view | {"running": self._running.id if self._running else "", "found": found})
 
     def _look(self) -> dict[str, Any]:
         room = self._room()
         here = room.here()
         self._subject = here.subject
         races = self._context.races.store if self._context.races is not None else None
-        return setup_view(here) | {"pace": pace(room.store, races, here.subject)}
+        known = pace(room.store, races, here.subject)
+        return setup_view(here) | {"pace": known, "find": find_view(here, known)}
 
     async def _start(self, request: Request) -> Response:
         body = await read_json(request)
@@ -96,37 +105,47 @@ class LabRoutes:
         spec, lab = await asyncio.to_thread(room.again, lab_id)
         return self._begin(RunningLab(spec, lab, self._context.lifecycle, room.store))
 
+    async def _find(self, request: Request) -> Response:
+        language = needed_text(await read_json(request), "language", "A search")
+        room = self._free_room()
+        search = await asyncio.to_thread(room.search, language)
+        return self._begin(RunningSearch(search, self._context.lifecycle))
+
     def _free_room(self) -> LabRoom:
         if self._running is not None:
-            raise BadInput("A lab is running already.", "Wait until it has ended, or stop it.")
+            raise BadInput(
+                f"A {self._running.name} is running already.", "Wait until it has ended, or stop it."
+            )
         return self._room()
 
-    def _begin(self, lab: RunningLab) -> Response:
+    def _begin(self, one: Watched) -> Response:
         self._free_room()  # another tab may have begun one meanwhile
-        self._running = lab
-        self._worker = asyncio.ensure_future(self._work(lab))
-        return JSONResponse({"id": lab.id})
+        self._running = one
+        self._worker = asyncio.ensure_future(self._work(one))
+        return JSONResponse({"id": one.id})
 
-    async def _work(self, lab: RunningLab) -> None:
+    async def _work(self, one: Watched) -> None:
         try:
-            await lab.run()
-            plain = lab.plain_speed()
+            await one.run()
+            if isinstance(one, RunningSearch) and one.view is not None:
+                self._found = one
+            plain = one.plain_speed()
             if plain is not None:
-                await know_plain(self._context.learned, *plain, "a lab")
+                await know_plain(self._context.learned, *plain, one.source)
         finally:
             self._running = None
 
     async def _watch(self, _: Request) -> Response:
         if self._running is None:
-            raise BadInput("No lab is running.", "Start one.")
+            raise BadInput("Nothing is being measured.", "Start a lab or a search.")
         return _Watching(self._running)
 
     async def _stop(self, request: Request) -> Response:
         body = await read_json(request)
-        lab = self._running
-        if lab is not None:
-            lab.stop(now=bool(body.get("now")))
-        return JSONResponse({"found": lab is not None})
+        one = self._running
+        if one is not None:
+            one.stop(now=bool(body.get("now")))
+        return JSONResponse({"found": one is not None})
 
     async def _list(self, _: Request) -> Response:
         listing = await asyncio.to_thread(self._room().store.list)
@@ -164,12 +183,24 @@ class LabRoutes:
 
     async def _use(self, request: Request) -> Response:
         body = await read_json(request)
-        lab_id, purpose = needed_text(body, "lab", "A lab"), body.get("purpose")
+        purpose = body.get("purpose")
         if purpose not in _PURPOSES:
             raise BadInput("Advice is for coding or for chat.", "Reload the page.")
         store, learned = self._room().store, self._learned_room()
-        await asyncio.to_thread(lambda: learned.use(store.load(lab_id), purpose))
+        if "search" in body:
+            findings = self._findings(needed_text(body, "search", "A search"))
+            await asyncio.to_thread(learned.use, findings, purpose)
+        else:
+            lab_id = needed_text(body, "lab", "A lab")
+            await asyncio.to_thread(lambda: learned.use(store.load(lab_id), purpose))
         return JSONResponse(await asyncio.to_thread(self._what_is_learned))
+
+    def _findings(self, id_: str) -> Findings:
+        """Of the search that has just ended, or of the last one before."""
+        for one in (self._running, self._found):
+            if isinstance(one, RunningSearch) and one.id == id_ and one.findings is not None:
+                return one.findings
+        raise BadInput("This search is not known any more.", "Search again.")
 
     async def _undo(self, _: Request) -> Response:
         await asyncio.to_thread(self._learned_room().undo)
@@ -194,15 +225,15 @@ def exported(lab: Lab, form: str) -> str:
 
 
 class _Watching(Response):
-    """Streams how the lab goes to one tab; the lab outlives it."""
+    """Streams how it goes to one tab, which it outlives."""
 
-    def __init__(self, lab: RunningLab) -> None:
+    def __init__(self, one: Watched) -> None:
         super().__init__()
-        self._lab = lab
+        self._one = one
 
     async def __call__(self, _scope: Any, receive: Any, send: Any) -> None:
-        outbox: Outbox = self._lab.watch()
+        outbox: Outbox = self._one.watch()
         try:
             await send_outbox(outbox, receive, send, outbox.close)
         finally:
-            self._lab.leave(outbox)
+            self._one.leave(outbox)

@@ -1,8 +1,5 @@
-"""Runs a lab for the page: waits for the engines, keeps each answer at once, and shows every tab that looks how it goes.
-
-A lab outlives a reload: it belongs to the page, not to a tab. When no tab has looked for a while, it ends after the
-running answer, and can be gone on with.
-"""
+"""Runs a lab for the page: keeps each answer at once, and shows every tab that looks how it goes. One that ends early can be
+gone on with."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ import asyncio
 import statistics
 from typing import Any
 
-from launcher.errors import LauncherError, StoreError
-from launcher.lab import Stop, run_lab
+from launcher.errors import StoreError
+from launcher.lab import run_lab
 from launcher.lab_store import LabStore
 from launcher.lab_types import (
     BlockStarted,
@@ -24,23 +21,20 @@ from launcher.lab_types import (
     LabNote,
     LabSpec,
 )
-from launcher.lifecycle import Lifecycle
+from launcher.lifecycle import Lifecycle, Workshop
 from launcher.methods import PLAIN
 from launcher.plan import LaunchPlan
 from webui.lab_views import result_view, row_view, rows_view
-from webui.race_run import WAIT_SHOWN_AFTER_S, waiting_for
-from webui.stream import Frame, Outbox
-
-PATIENCE_S = 60.0  # without a tab that looks
+from webui.lab_watch import PATIENCE_S, Watched
+from webui.stream import Frame
 
 
-class RunningLab:
-    """``run`` it once; everything else may be called at any time, from the same event loop.
+class RunningLab(Watched):
+    """Frames: ``lab`` is how it stands as a whole, then come ``prepare`` (sentences), ``block``, ``cell`` (a measured
+    answer begins), ``done`` (a row of the table), and ``over`` with the result at the end."""
 
-    Frames: ``lab`` is how it stands as a whole (for a tab that begins to look), then what changes: ``wait`` and
-    ``prepare`` (sentences), ``block``, ``cell`` (a measured answer begins), ``done`` (a row of the table), ``note``,
-    and at the end ``over`` with the result or ``broken``.
-    """
+    name = "lab"
+    source = "a lab"
 
     def __init__(
         self,
@@ -51,80 +45,28 @@ class RunningLab:
         *,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self.id = lab.id
+        super().__init__(lab.id, lifecycle, patience_s)
         self._spec, self._lab = spec, lab
-        self._lifecycle, self._store = lifecycle, store
-        self._patience_s = patience_s
-        self._stop = Stop()
         self._places = {cell: at for at, cell in enumerate(lab.plan.cells)}
-        self._tabs: set[Outbox] = set()
-        self._now: dict[str, Any] = {"block": 1, "at": 0, "of": 0, "key": None, "phase": "", "notes": []}
-        self._line: asyncio.Task[None] | None = None
-        self._inside = False
-        self._lonely: asyncio.TimerHandle | None = None
+        self._now |= {"block": 1, "at": 0, "of": 0, "key": None}
         self._keeper = _Keeper(store)
-
-    def watch(self) -> Outbox:
-        """A new outbox that is told everything from now on, how it stands first. ``leave`` it in the end."""
-        outbox = Outbox()
-        outbox.put({"lab": self._standing()})
-        self._tabs.add(outbox)
-        self._count_tabs()
-        return outbox
+        self._kept = True
 
     def plain_speed(self) -> tuple[LaunchPlan, float] | None:
-        """The plan of plain decoding, and its speed over all that was measured, tokens a second; None without any."""
         rates = [run.rate for run in self._lab.runs if run.cell.method == PLAIN]
         return (self._spec.launches[PLAIN], statistics.median(rates)) if rates else None
 
-    def leave(self, outbox: Outbox) -> None:
-        """Nobody looks at ``outbox`` any more."""
-        self._tabs.discard(outbox)
-        self._count_tabs()
-
-    def stop(self, *, now: bool) -> None:
-        """End after the running answer, or at once; what was measured is kept."""
-        if now:
-            self._stop.now()
-        else:
-            self._stop.after_round()
-        if not self._inside and self._line is not None:
-            self._line.cancel()
-
-    async def run(self) -> None:
-        """Measure until it is over; every outbox is closed then."""
-        self._count_tabs()
-        self._line = asyncio.ensure_future(self._work())
+    async def _measure(self, workshop: Workshop) -> None:
         try:
-            if self._stop.between_rounds:
-                self._line.cancel()
-            await self._line
-        except asyncio.CancelledError:
-            self._line.cancel()
-            self._tell({"broken": {"error": "Stopped before the lab began.", "remedy": ""}})
-        except LauncherError as problem:
-            self._tell({"broken": {"error": problem.what, "remedy": problem.remedy}})
+            await run_lab(workshop, self._spec, self._take, self._stop, save=self._keep, lab=self._lab)
         finally:
-            if self._lonely is not None:
-                self._lonely.cancel()
-            for outbox in list(self._tabs):
-                outbox.close()
-
-    async def _work(self) -> None:
-        reporter = asyncio.ensure_future(self._report_waiting())
-        try:
-            async with self._lifecycle.workshop("lab") as workshop:
-                self._inside = True
-                reporter.cancel()
-                lab = await run_lab(
-                    workshop, self._spec, self._take, self._stop, save=self._keep, lab=self._lab
-                )
-        finally:
-            reporter.cancel()
             problem = await self._keeper.close()
-        if problem is not None:
-            self._note(problem)
-        self._tell({"over": result_view(lab), "kept": problem is None})
+            self._kept = problem is None
+            if problem is not None:
+                self._note(problem)
+
+    def _result(self) -> Frame:
+        return {"over": result_view(self._lab), "kept": self._kept}
 
     def _keep(self, lab: Lab) -> None:
         self._lab = lab
@@ -151,16 +93,11 @@ class RunningLab:
             case LabEnded():
                 pass
             case _:
-                self._tell({"lab": self._standing()})
+                self._tell(self._standing())
 
-    def _note(self, text: str) -> None:
-        self._now["notes"].append(text)
-        self._tell({"note": text})
-
-    def _standing(self) -> dict[str, Any]:
-        """How it stands as a whole."""
+    def _standing(self) -> Frame:
         plan = self._lab.plan
-        return {
+        whole = {
             "id": self.id,
             "quick": plan.quick,
             "practice": self._lab.subject.practice,
@@ -174,6 +111,7 @@ class RunningLab:
             **self._progress(),
             "inside": self._inside,
         }
+        return {"lab": whole}
 
     def _progress(self) -> dict[str, Any]:
         """How far it is. ``share``: of the time, where there is a budget, or of the least number of answers, whichever
@@ -190,29 +128,6 @@ class RunningLab:
             "spent_s": lab.spent_s,
             "budget_s": plan.budget_s,
         }
-
-    async def _report_waiting(self) -> None:
-        """Say why nothing happens yet."""
-        said = ""
-        await asyncio.sleep(WAIT_SHOWN_AFTER_S)
-        while True:
-            text = waiting_for(self._lifecycle.status())
-            if text != said:
-                said = self._now["phase"] = text
-                self._tell({"wait": text})
-            await asyncio.sleep(WAIT_SHOWN_AFTER_S)
-
-    def _tell(self, frame: Frame) -> None:
-        for outbox in self._tabs:
-            outbox.put(frame)
-
-    def _count_tabs(self) -> None:
-        if self._lonely is not None:
-            self._lonely.cancel()
-            self._lonely = None
-        if not self._tabs:
-            loop = asyncio.get_running_loop()
-            self._lonely = loop.call_later(self._patience_s, lambda: self.stop(now=False))
 
 
 class _Keeper:

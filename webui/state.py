@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from launcher import fetch_types
+from launcher.advise_run import Findings, Search
 from launcher.client.events import Timings
 from launcher.hardware.model import Machine
 from launcher.lab_store import LabStore
@@ -100,7 +101,8 @@ class FetchRoom(Protocol):
 
 class LabHere(Protocol):
     """What a lab can measure here: ``offers`` are all methods, each with what stands against it; ``quick`` and ``whole``
-    the two ready-made plans; ``subject`` what the figures would be about."""
+    the two ready-made plans; ``subject`` what the figures would be about; ``wanted`` for each purpose (coding, chat) the
+    kind of text and the temperature that advice is found with."""
 
     @property
     def offers(self) -> tuple[Offer, ...]: ...
@@ -114,15 +116,18 @@ class LabHere(Protocol):
     @property
     def subject(self) -> Subject: ...
 
+    @property
+    def wanted(self) -> Mapping[str, tuple[str, float]]: ...
+
     def fresh(self, method: Method) -> bool:
         """Whether each of its answers needs an engine that was started for it."""
         ...
 
 
 class Learned(Protocol):
-    """What a person took over from a lab. ``purpose``: coding or chat; ``why`` explains it; ``since`` in seconds since
-    1970. ``stale`` has a sentence for everything that is another now: then it is not in use. ``overruled`` is one on
-    what comes before it, or empty."""
+    """What a person took over from a lab or a search. ``purpose``: coding or chat; ``why`` explains it; ``since`` in
+    seconds since 1970. ``stale`` has a sentence for everything that is another now: then it is not in use.
+    ``overruled`` is one on what comes before it, or empty."""
 
     @property
     def method(self) -> Method: ...
@@ -167,6 +172,10 @@ class LabRoom(Protocol):
         """``plan`` with all that is needed to run it."""
         ...
 
+    def search(self, language: str) -> Search:
+        """What finds the best method here, by texts in ``language`` ("en", "it", "de")."""
+        ...
+
     def again(self, lab_id: str) -> tuple[LabSpec, Lab]:
         """A kept lab that is to be gone on with, with its budget of time anew."""
         ...
@@ -175,8 +184,8 @@ class LabRoom(Protocol):
 class LearnedRoom(Protocol):
     """What was learned on this machine by measuring and by chatting. Calls may be slow and raise LauncherError."""
 
-    def use(self, lab: Lab, purpose: str) -> None:
-        """Run the model from now on as ``lab`` advises for ``purpose`` (coding or chat), on this machine with these
+    def use(self, measured: Lab | Findings, purpose: str) -> None:
+        """Run the model from now on as ``measured`` advises for ``purpose`` (coding or chat), on this machine with these
         files."""
         ...
 

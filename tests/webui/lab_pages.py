@@ -10,6 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Page as Tab
 
+from launcher.advise_run import Findings
 from launcher.client.events import Timings
 from launcher.lab_advice import advise
 from launcher.lab_page import LabPlanner
@@ -64,9 +65,13 @@ class Memory:
         self.counted: list[tuple[str, int, int]] = []
         self.plain: list[tuple[float, str]] = []
 
-    def use(self, lab: Lab, purpose: str) -> None:
-        found = next(one for one in advise(lab) if one.purpose == purpose)
-        self.taken = Taken(found.method, purpose, found.text, time.time())
+    def use(self, measured: Lab | Findings, purpose: str) -> None:
+        if isinstance(measured, Findings):
+            found = measured.of(purpose)
+            self.taken = Taken(found.advice.method, purpose, found.text, time.time())
+            return
+        advice = next(one for one in advise(measured) if one.purpose == purpose)
+        self.taken = Taken(advice.method, purpose, advice.text, time.time())
 
     def undo(self) -> None:
         self.taken = None

@@ -75,7 +75,7 @@ def test_what_is_chosen_is_said_beforehand_and_what_is_stale(bench: Bench, visit
     expect(strip.locator("*")).to_have_count(0)
     expect(setup_words(tab)).to_contain_text("24 cells: 2 kinds of text, 6 methods")
     expect(setup_words(tab)).to_contain_text("starts 6 engines at most")
-    expect(tab.locator(".l-takes")).to_contain_text("3 minutes at most")
+    expect(tab.locator("#l-setup .l-takes")).to_contain_text("3 minutes at most")
     tab.click(".l-more summary")
     expect(chip(tab, "DSpark drafter", "4")).to_be_checked()
     expect(chip(tab, "Small model as drafter", "2")).to_be_disabled()

@@ -96,6 +96,7 @@ ONE = "/bonsai/labs/0123456789abcdef"
         ("GET", "/bonsai/lab"),
         ("POST", "/bonsai/lab"),
         ("POST", "/bonsai/lab/resume"),
+        ("POST", "/bonsai/lab/find"),
         ("POST", "/bonsai/lab/watch"),
         ("POST", "/bonsai/lab/stop"),
         ("GET", "/bonsai/labs"),
@@ -213,7 +214,7 @@ def test_a_tab_that_comes_later_sees_how_it_stands(bench: Bench, client: httpx.C
     sent = frames(client.post("/bonsai/lab/watch", json={}))
     assert sum(row["runs"] for row in sent[0]["lab"]["rows"]) >= 1
     assert sent[-1]["over"]["id"] == begun
-    assert client.post("/bonsai/lab/watch", json={}).json()["error"] == "No lab is running."
+    assert client.post("/bonsai/lab/watch", json={}).json()["error"] == "Nothing is being measured."
 
 
 def test_a_lab_waits_for_the_running_answer_and_can_be_called_off(bench: Bench, client: httpx.Client) -> None:

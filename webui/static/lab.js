@@ -1,7 +1,10 @@
-// The Lab tab: choosing, watching, the tables, plots and advice, and the labs that were kept.
+// The Lab tab: finding what is best here; choosing, watching, the tables, plots and advice; and the labs that were kept.
 import { call, stream } from "./api.js";
 import { complain, toast } from "./dialog.js";
 import { $, el } from "./dom.js";
+import { Finder } from "./lab_find.js";
+import { SearchLive } from "./lab_find_live.js";
+import { foundOf } from "./lab_found.js";
 import { History } from "./lab_history.js";
 import { drawLearned, refreshLearned } from "./lab_learned.js";
 import { Live } from "./lab_live.js";
@@ -12,8 +15,9 @@ import { on, state } from "./state.js";
 const STOP_PATIENCE = 2500; // ms after which a stop does not wait for the server's word
 
 let setup = null;
+let finder = null;
 let history = null;
-let running = null; // {abort, live, stopping}
+let running = null; // {abort, live, asked, stopping, over, search}
 
 let said = 0;
 function say(text) {
@@ -37,48 +41,80 @@ async function stop(now) {
   await call("POST", "lab/stop", { now }).catch(() => abort.abort());
 }
 
-// Starts one by `ask` (a promise), or with none only looks at the one that runs.
+// Starts one by `ask` (a promise), or with none only looks at what runs.
 async function run(ask) {
   if (running) return;
-  running = { abort: new AbortController(), live: new Live(stop), stopping: false, over: false };
+  running = { abort: new AbortController(), live: null, asked: Boolean(ask), stopping: false, over: false };
   const mine = running;
-  setup?.running(true);
+  busy(true);
   try {
     await ask?.();
-    $("l-stage").replaceChildren(mine.live.node);
-    keepFocus();
-    if (ask) {
-      mine.live.node.scrollIntoView({ block: "start" });
-      say("The lab begins.");
-    }
     await stream("lab/watch", {}, mine.abort.signal, (frame) => take(mine, frame));
   } catch (problem) {
     if (problem.name !== "AbortError") complain(problem);
   }
   running = null;
-  mine.live.close();
-  setup?.running(false);
-  if (!mine.over) mine.live.node.remove();
-  setup?.refresh();
+  mine.live?.close();
+  busy(false);
+  if (!mine.over) mine.live?.node.remove();
   history.refresh();
+  await refresh(mine);
+}
+
+function busy(now) {
+  setup?.running(now);
+  finder?.running(now);
+}
+
+// The pace of this machine may be new. A search whose end did not come through may have found something.
+async function refresh({ over, search }) {
+  try {
+    const found = await call("GET", "lab");
+    setup?.update(found);
+    finder?.update(found);
+    if (!over && !running && search && found.found?.id === search) showFound(found.found);
+  } catch {
+    // It says so when something is asked for.
+  }
 }
 
 function take(mine, frame) {
+  if (!mine.live) {
+    mine.search = frame.search?.id;
+    mine.live = mine.search ? new SearchLive(stop) : new Live(stop);
+    $("l-stage").replaceChildren(mine.live.node);
+    keepFocus();
+    if (mine.asked) {
+      mine.live.node.scrollIntoView({ block: "start" });
+      say(mine.search ? "The search begins." : "The lab begins.");
+    }
+  }
   if (frame.over) {
     mine.over = true;
     show(frame.over, frame.kept);
+  } else if (frame.found) {
+    mine.over = true;
+    showFound(frame.found);
   } else if (frame.broken) {
     const message = `${frame.broken.error} ${frame.broken.remedy}`.trim();
-    if (mine.stopping) toast(message);
-    else complain({ message });
+    if (mine.stopping) {
+      toast(message);
+      return;
+    }
+    complain({ message });
+    mine.over = true;
+    $("l-stage").replaceChildren(el("section", { class: "r-card", "aria-label": "Problem" }, el("p", { class: "r-problem" }, message)));
   } else {
     mine.live.frame(frame);
+    if (frame.part?.text) say(frame.part.text);
   }
 }
 
 const begin = (values) => run(() => call("POST", "lab", values));
 
 const resume = (id) => run(() => call("POST", "lab/resume", { lab: id }));
+
+const find = (language) => run(() => call("POST", "lab/find", { language }));
 
 // ---- a finished one
 
@@ -90,6 +126,17 @@ function show(view, kept) {
   keepFocus();
   node.scrollIntoView({ block: "start" });
   say(["The lab is over.", ...view.advice.map((one) => one.text)].join(" "));
+  refreshLearned().then(took, complain);
+}
+
+// What a search found; `quiet`: only shown, for somebody who has not asked for it.
+function showFound(view, { quiet = false } = {}) {
+  const node = foundOf(view, took);
+  $("l-stage").replaceChildren(node);
+  if (quiet) return;
+  keepFocus();
+  node.scrollIntoView({ block: "start" });
+  say(["The search is over.", ...view.advice.map((one) => one.text)].join(" "));
   refreshLearned().then(took, complain);
 }
 
@@ -123,9 +170,13 @@ async function look() {
   try {
     const found = await call("GET", "lab");
     setup = new Setup(form, found, begin);
+    finder = new Finder($("l-find"), found, find, showFound);
+    $("l-find").hidden = false;
     if (found.running) run(null);
+    else if (found.found) showFound(found.found, { quiet: true });
   } catch (problem) {
-    setup = null;
+    setup = finder = null;
+    $("l-find").hidden = true;
     form.replaceChildren(
       el("h2", {}, "Measure what to run on this machine"),
       el("p", { class: "r-problem" }, problem.message),

@@ -1,4 +1,4 @@
-// What was taken over from a lab: shown, explained, undone. The time ledger. On the Lab and on the Machine tab.
+// What was taken over from a lab or a search: shown, explained, undone. The time ledger. On the Lab and on the Machine tab.
 import { call } from "./api.js";
 import { complain } from "./dialog.js";
 import { $, el } from "./dom.js";
@@ -19,7 +19,7 @@ export function learnedNode(learned, changed) {
     }
   });
   const name = learned.plain ? "plain decoding" : learned.name;
-  const from = ` – advised for ${learned.purpose}, taken over from a lab on ${learned.since}.`;
+  const from = ` – advised for ${learned.purpose}, measured here, taken over on ${learned.since}.`;
   const head = learned.stale.length
     ? [el("b", {}, `${name} is no longer in use. `), learned.stale.join(" "), " Measure again to know what to use now."]
     : learned.overruled

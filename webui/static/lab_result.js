@@ -1,53 +1,11 @@
 // A lab that is over: what to use, the table, draft lengths, temperatures, the conditions.
-import { call } from "./api.js";
-import { complain } from "./dialog.js";
 import { el } from "./dom.js";
-import { LabTable, span } from "./lab_table.js";
+import { adviceNode } from "./lab_advice.js";
+import { LabTable } from "./lab_table.js";
 import { sweepSection } from "./lab_sweep.js";
 import { temperatureSection } from "./lab_temperature.js";
-import { wordNode } from "./race_result.js";
 
-const WHOM = { coding: "For a coding assistant", chat: "For a general chat" };
 const FORMS = [["markdown", "Markdown"], ["csv", "CSV"], ["json", "JSON"]];
-
-const wordOf = (spread) => (spread[0] > 1 ? "faster" : spread[1] < 1 ? "slower" : "no difference");
-
-function adviceNode(view, one, { kept, learned }) {
-  const button = el("button", { type: "button", class: "b-button b-primary", hidden: true }, "Use this");
-  const state = el("span", { class: "l-in-use", hidden: true }, "✓ taken over");
-  button.setAttribute("aria-label", `Use this: ${one.name}, advised for ${one.purpose}`);
-  button.addEventListener("click", async () => {
-    button.disabled = true;
-    try {
-      learned(await call("POST", "learned", { lab: view.id, purpose: one.purpose }));
-    } catch (problem) {
-      complain(problem);
-    }
-    button.disabled = false;
-  });
-  const draw = (found) => {
-    const used = found.learned && !found.learned.stale.length && found.learned.why === one.text && found.learned.purpose === one.purpose;
-    button.hidden = Boolean(used) || !found.can;
-    state.hidden = !used;
-  };
-  const listener = (event) => {
-    if (node.isConnected) draw(event.detail);
-    else document.removeEventListener("bonsai-learned", listener);
-  };
-  const node = el(
-    "section",
-    { class: "l-advice", "aria-label": WHOM[one.purpose] },
-    el("h3", {}, WHOM[one.purpose]),
-    el("p", { class: "l-method" }, one.plain ? "plain decoding" : one.name, !one.plain && one.ratio !== null && wordNode(wordOf(one.spread), `${one.ratio.toFixed(2)}x`)),
-    el("p", { class: one.sure ? "l-sure" : "l-sure l-unsure" }, one.sure ? "Sure" : "Not sure", !one.plain && one.spread && ` · ratio ${span(one.spread)}`),
-    el("p", {}, one.text),
-    // Without a figure nothing was measured for it: there is no advice to use.
-    kept && one.ratio !== null && el("div", { class: "r-buttons" }, button, state),
-  );
-  // Heard from the next moment on, when the node stands in the page.
-  setTimeout(() => document.addEventListener("bonsai-learned", listener));
-  return node;
-}
 
 function headNode(view, tools) {
   const resume = view.resumable && tools.kept;
@@ -58,7 +16,7 @@ function headNode(view, tools) {
     el("h2", {}, "What to use on this machine"),
     el("p", { class: ["failed", ""].includes(view.ended) ? "r-problem" : view.ended === "stopped" ? "r-problem r-stopped" : "b-muted" }, view.how),
     view.failures.length > 0 && el("ul", { class: "r-warnings" }, ...view.failures.map(([name, why]) => el("li", {}, `${name} was left out: ${why}`))),
-    view.advice.length > 0 ? el("div", { class: "l-advices" }, ...view.advice.map((one) => adviceNode(view, one, tools))) : el("p", { class: "b-muted" }, "Nothing was measured yet."),
+    view.advice.length > 0 ? el("div", { class: "l-advices" }, ...view.advice.map((one) => adviceNode(one, { ask: tools.kept ? { lab: view.id, purpose: one.purpose } : null, learned: tools.learned }))) : el("p", { class: "b-muted" }, "Nothing was measured yet."),
     view.practice && el("p", { class: "b-muted" }, "Run with the practice pair, which is not a language model: its speeds say nothing about a real one."),
     tools.kept && el(
       "div",

@@ -1,5 +1,4 @@
 // What to measure: texts, methods, temperatures, how long; and what that will take.
-import { call } from "./api.js";
 import { count, el } from "./dom.js";
 import { on, state } from "./state.js";
 
@@ -52,7 +51,7 @@ export class Setup {
     this.what = el("p", { class: "r-what b-muted" });
     this.takes = el("p", { class: "r-what l-takes" });
     this.wait = el("p", { class: "r-wait", hidden: true }, "An answer is running: the lab waits until it has ended.");
-    this.go = el("button", { type: "submit", class: "b-button b-primary r-go" }, "Start the lab");
+    this.go = el("button", { type: "submit", class: "b-button r-go" }, "Start the lab");
     this.details = el("details", { class: "r-more l-more" });
     this.presets = chips("Measure", [
       { label: "Quick", value: "quick", checked: true },
@@ -60,9 +59,8 @@ export class Setup {
       { label: "Own choice", value: "own" },
     ], (preset) => this.take(preset), "radio");
     form.replaceChildren(
-      el("h2", {}, "Measure what to run on this machine"),
-      el("p", { class: "b-muted" }, "Every kind of text by every method, in random order, repeated until the figures are sure. Then you know what to use for coding and what for chat."),
-      ...(found.practice ? [el("p", { class: "b-muted" }, "The practice pair runs, which is not a language model: its speeds say nothing about a real one.")] : []),
+      el("h2", {}, "Or measure everything"),
+      el("p", { class: "b-muted" }, "Every kind of text by every method, in random order, repeated until the figures are sure: with a table of all, every draft length, and what to use for coding and what for chat."),
       this.presets,
       this.details,
       this.what,
@@ -220,14 +218,10 @@ export class Setup {
     return `About ${from === to ? from : `${from} to ${to}`}, by ${pace.source}.${end}`;
   }
 
-  // A lab is over: what is known of this machine's pace may be new.
-  async refresh() {
-    try {
-      this.found.pace = (await call("GET", "lab")).pace;
-      this.draw();
-    } catch {
-      // It says so when a lab is asked for.
-    }
+  // What is known of this machine's pace may be new.
+  update({ pace }) {
+    this.found.pace = pace;
+    this.draw();
   }
 
   running(busy) {
