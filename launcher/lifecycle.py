@@ -204,8 +204,7 @@ class Lifecycle:
 
     def _release(self) -> None:
         if self._line.holds_all:
-            # The chat's engine may have been stopped for the measurement; where nobody asked for one there was none.
-            if self._status.phase != "stopped" or len(self._line):
+            if self._status.phase != "stopped" or len(self._line):  # else nobody asked for a chat
                 self._wish = self._wish or "resume"
             self._jobs.drop()
             if self._at_work:

@@ -13,7 +13,6 @@ import functools
 import itertools
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -130,10 +129,12 @@ def _start_of(process: psutil.Process) -> float:
     """When it was started, in seconds: on Linux since the machine's own start, elsewhere since 1970 as it was then. That
     does not change when the clock is set, by the network or after the host of a virtual machine slept; Linux itself
     counts the time since 1970 anew then. Raises psutil.Error, OSError."""
-    if sys.platform == "linux":
-        fields = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return int(fields[19]) / os.sysconf("SC_CLK_TCK")  # proc(5): the 22nd, starttime
-    return process.create_time()
+    try:
+        told = Path(f"/proc/{process.pid}/stat").read_bytes()
+    except FileNotFoundError:
+        return process.create_time()
+    # starttime, the 22nd field of proc(5)
+    return int(told.rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _boot() -> str:
