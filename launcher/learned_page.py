@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from launcher import counted, learned
 from launcher.advise_run import Findings
 from launcher.advise_setup import learned_of
+from launcher.amounts import span
 from launcher.client.events import Timings
 from launcher.errors import BadInput
 from launcher.hardware.model import Machine
@@ -128,9 +129,9 @@ class LearnedPage:
         """What speculation saved or cost over all chats."""
         found = self._ledger.summary()
         rows = (
-            ("Saved in decoding" if found.saved_s >= 0 else "Lost in decoding", _span(abs(found.saved_s))),
-            ("Lost by reading prompts again", _span(found.prompt_lost_s)),
-            ("Net", f"{_span(abs(found.net_s))} {'saved' if found.net_s >= 0 else 'lost'}"),
+            ("Saved in decoding" if found.saved_s >= 0 else "Lost in decoding", span(abs(found.saved_s))),
+            ("Lost by reading prompts again", span(found.prompt_lost_s)),
+            ("Net", f"{span(abs(found.net_s))} {'saved' if found.net_s >= 0 else 'lost'}"),
             ("Answers counted", f"{found.answers:,}"),
             ("Not counted: plain speed not known", f"{found.not_counted:,}"),
         )
@@ -156,10 +157,3 @@ class LearnedPage:
             return  # nothing changes for what runs
         entry = learned.learned(self._paths, self._key(parts))
         self._restart(entry is not None and entry.method != PLAIN)
-
-
-def _span(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from launcher.amounts import span
 from launcher.client.events import Timings
 from launcher.methods import PLAIN, Method
 from launcher.store_shared import SharedFile
@@ -262,22 +263,12 @@ def _sentence(saved: float, lost: float, answers: int, waiting: int) -> str:
     )
     if not answers:
         return f"No answer with speculation has been counted yet.{left_out}"
-    what = f"{'saved' if saved >= 0 else 'lost'} {_span(abs(saved))} of decoding"
-    price = f", and {_span(lost)} went into reading conversations again, which plain chats keep in a cache"
+    what = f"{'saved' if saved >= 0 else 'lost'} {span(abs(saved))} of decoding"
+    price = f", and {span(lost)} went into reading conversations again, which plain chats keep in a cache"
     net = saved - lost
-    whole = f" Net: {_span(abs(net))} {'saved' if net >= 0 else 'lost'}."
+    whole = f" Net: {span(abs(net))} {'saved' if net >= 0 else 'lost'}."
     return f"Over {_count(answers)} speculation {what}{price if lost >= 0.05 else ''}.{whole}{left_out}"
 
 
 def _count(answers: int) -> str:
     return "1 answer" if answers == 1 else f"{answers:,} answers"
-
-
-def _span(seconds: float) -> str:
-    """4.2 s, 2 min 10 s, 3 h 05 min."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds) // 60
-    if minutes < 60:
-        return f"{minutes} min {round(seconds) % 60:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"

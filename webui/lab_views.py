@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from launcher.amounts import span
 from launcher.lab import next_block
 from launcher.lab_advice import advise
 from launcher.lab_export import ENDED, lab_json, notes
@@ -13,6 +14,7 @@ from launcher.lab_store import LabListing, LabSummary
 from launcher.lab_types import Advice, Cell, CellFigures, Lab, Refused, Sweep
 from launcher.methods import PLAIN, Method
 from launcher.plan import LaunchPlan
+from launcher.race_export import as_list
 from webui.lab_form import methods_of
 from webui.race_views import date
 from webui.state import Learned, TimeLedger
@@ -59,9 +61,9 @@ def row_view(one: CellFigures) -> dict[str, Any]:
         "name": one.cell.method.name,
         "plain": one.cell.method == PLAIN,
         "speed": one.tokens_per_second,
-        "speed_spread": _list(one.speed_spread),
+        "speed_spread": as_list(one.speed_spread),
         "ratio": one.ratio,
-        "spread": _list(one.spread),
+        "spread": as_list(one.spread),
         "word": one.word,
         "acceptance": one.acceptance,
         "identical": one.identical,
@@ -78,7 +80,7 @@ def advice_view(one: Advice) -> dict[str, Any]:
         "name": one.method.name,
         "plain": one.method == PLAIN,
         "ratio": one.ratio,
-        "spread": _list(one.spread),
+        "spread": as_list(one.spread),
         "text": one.text,
         "sure": one.sure,
     }
@@ -98,7 +100,7 @@ def how_it_ended(lab: Lab) -> str:
     if lab.ended == "stopped":
         return "The lab was stopped: what was measured until then stands below."
     text = ENDED[lab.ended]
-    return f"{text[:1].upper()}{text[1:]}, after {_time(lab.spent_s)}."
+    return f"{text[:1].upper()}{text[1:]}, after {span(lab.spent_s)}."
 
 
 def resumable(lab: Lab) -> bool:
@@ -159,13 +161,13 @@ def _about(lab: Lab) -> list[list[str]]:
     )
     if plan.least == plan.most:
         repeated = f"{plan.least} {'answer' if plan.least == 1 else 'answers'} a cell"
-    budget = "none" if plan.budget_s is None else _time(plan.budget_s)
+    budget = "none" if plan.budget_s is None else span(plan.budget_s)
     return [
         ["Cells", f"{len(plan.cells)}, {len(all_figures(lab))} of them measured, {len(lab.runs)} answers"],
         ["Request", f"at most {plan.max_tokens:,} tokens, seed {plan.seed}, no prompt cache"],
         ["Repeated", repeated],
         ["Budget of time", budget],
-        ["Measured for", _time(lab.spent_s)],
+        ["Measured for", span(lab.spent_s)],
         ["Engines", f"{len(methods_of(plan))}, each warmed up by an answer that does not count"],
         ["Date", date(lab.created)],
         *[list(row) for row in lab.subject.facts],
@@ -175,14 +177,6 @@ def _about(lab: Lab) -> list[list[str]]:
 def _commands(lab: Lab) -> list[list[str]]:
     argvs = [command["argv"] for command in lab_json(lab)["commands"]]
     return [[side.method.name, " ".join(argv)] for side, argv in zip(lab.sides, argvs, strict=True)]
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-def _list(values: tuple[float, ...] | None) -> list[float] | None:
-    return None if values is None else list(values)
 
 
 def learned_view(learned: Learned | None, plan: LaunchPlan | None) -> dict[str, Any] | None:
@@ -197,8 +191,7 @@ def learned_view(learned: Learned | None, plan: LaunchPlan | None) -> dict[str, 
         "since": date(learned.since),
         "stale": list(learned.stale),
         "overruled": learned.overruled,
-        "runs": plan is not None
-        and (plan.spec_type, plan.draft_max) == (learned.method.spec_type, learned.method.draft_max),
+        "runs": plan is not None and plan.method == learned.method,
     }
 
 
