@@ -6,7 +6,6 @@ import itertools
 import os
 import secrets
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,7 +50,9 @@ def run_server(
     console.say(f"OpenAI-compatible API: http://{host}:{port}/v1 — Ctrl+C ends it.")
     child_env = clean_env(env) | dict(plan.env)
     if sys.platform == "win32":
-        sys.exit(subprocess.call(argv, env=child_env))
+        from launcher.supervise.system import foreground
+
+        sys.exit(foreground(argv, env=child_env))
     sys.stdout.flush()
     sys.stderr.flush()
     try:

@@ -76,7 +76,6 @@ ONLY: dict[str, set[str]] = {
     "subprocess": {
         "launcher/compiling.py",
         "launcher/engine_probe.py",
-        "launcher/serve.py",
         "launcher/supervise/*.py",
     },
     "os.system": set(),

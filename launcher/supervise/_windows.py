@@ -238,6 +238,23 @@ class Process:
         self._job = None
 
 
+def foreground(argv: Sequence[str], *, env: Mapping[str, str], system: System | None = None) -> int:
+    """Run a program in our console to its end; its exit code. It does not outlive us. Raises OSError."""
+    system = system or System()
+    job: Job | None = None
+    with contextlib.suppress(OSError):
+        job = Job(system)
+    try:
+        with system.popen(argv, env=dict(env), creationflags=0) as popen:
+            with contextlib.suppress(OSError):
+                if job is not None:
+                    job.take(system.handle_of(popen))
+            return popen.wait()
+    finally:
+        if job is not None:
+            job.close()
+
+
 _tools: list[Job] = []  # one for all tools, made when first needed and never closed
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 
 if sys.platform == "win32":
-    from launcher.supervise._windows import Process, guard, tool
+    from launcher.supervise._windows import Process, foreground, guard, tool  # noqa: F401 -- for bonsai serve
 else:
     from launcher.supervise._posix import Process, guard, tool
 

@@ -202,6 +202,16 @@ def test_a_packaged_apps_libraries_are_not_offered_to_engines(
     assert system.kernel.named("SetDllDirectoryW") == ([("SetDllDirectoryW", None)] if frozen else [])
 
 
+@pytest.mark.parametrize("failing", [(), ("CreateJobObjectW",)])
+def test_a_program_in_the_foreground_shares_our_console_and_ends_with_us(failing: tuple[str, ...]) -> None:
+    system = System(Kernel(failing=failing))
+    command = [sys.executable, "-c", "import os; raise SystemExit(int(os.environ['HOW']))"]
+    assert _windows.foreground(command, env={**os.environ, "HOW": "7"}, system=system) == 7
+    assert system.flags == 0
+    assert len(system.kernel.named("AssignProcessToJobObject")) == (0 if failing else 1)
+    assert len(system.kernel.named("CloseHandle")) == (0 if failing else 1)
+
+
 def test_tools_are_in_a_job_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_windows, "_tools", [])
     system = System(Kernel())
