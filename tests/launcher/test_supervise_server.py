@@ -16,7 +16,6 @@ import psutil
 import pytest
 
 from launcher.errors import EngineDied, PortTaken
-from launcher.supervise import _posix
 from launcher.supervise import child as children
 from launcher.supervise.server import Server, State
 from launcher.supervise.system import guard
@@ -326,6 +325,8 @@ def test_signs_of_life_are_memory_reading_log_and_answer() -> None:
 
 @pytest.mark.system("posix")
 def test_a_child_that_may_outlive_us_is_told_in_the_log(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from launcher.supervise import _posix  # not to be had on Windows
+
     monkeypatch.setattr(_posix, "_program", lambda: ["/no/watchman"])
     monkeypatch.setattr(_posix, "WATCHMAN", _posix.Watchman())
     assert "could not be started" in guard()
