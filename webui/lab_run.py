@@ -65,7 +65,7 @@ class RunningLab(Watched):
             if problem is not None:
                 self._note(problem)
 
-    def _result(self) -> Frame:
+    async def _result(self) -> Frame:
         return {"over": result_view(self._lab), "kept": self._kept}
 
     def _keep(self, lab: Lab) -> None:

@@ -56,7 +56,7 @@ class RunningSearch(Watched):
     async def _measure(self, workshop: Workshop) -> None:
         self.findings = await find(workshop, self._search, self._take, self._stop)
 
-    def _result(self) -> Frame:
+    async def _result(self) -> Frame:
         view = self.view
         if view is None:
             return {"broken": {"error": "Stopped before anything was known.", "remedy": ""}}

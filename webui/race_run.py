@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from launcher.errors import LauncherError, StoreError
-from launcher.lifecycle import Lifecycle, Status
-from launcher.race import Stop, run_set
+from launcher.errors import StoreError
+from launcher.lifecycle import Lifecycle, Workshop
+from launcher.race import run_set
 from launcher.race_figures import side_figures
 from launcher.race_store import RaceStore
 from launcher.race_types import (
@@ -32,8 +32,8 @@ from webui.counting import know_plain
 from webui.race_views import result_view, row_view, verdict_view
 from webui.state import LearnedRoom
 from webui.stream import Frame, Outbox
+from webui.turn import Turn
 
-WAIT_SHOWN_AFTER_S = 0.2
 _ORIGIN = {"draft": 1, "target": 0}
 
 
@@ -66,8 +66,11 @@ class RaceOutbox(Outbox):
         self.put(frame)
 
 
-class RunningRace:
-    """``run`` it once; ``stop`` may be called at any time, from the same event loop."""
+class RunningRace(Turn):
+    """Streams into an outbox. Frames besides: ``begin``, those of frame_of, pieces and ``live`` figures (RaceOutbox), and
+    for each race ``ended`` and ``kept``."""
+
+    name = user = "race"
 
     def __init__(
         self,
@@ -77,59 +80,37 @@ class RunningRace:
         outbox: RaceOutbox,
         learned: LearnedRoom | None = None,
     ) -> None:
+        super().__init__(lifecycle)
         self.id = uuid.uuid4().hex
         self._specs = specs
-        self._lifecycle = lifecycle
         self._store = store
         self._outbox = outbox
         self._learned = learned  # its ledger is told how fast plain decoding is
-        self._stop = Stop()
-        self._line: asyncio.Task[None] | None = None
-        self._inside = False
+        self._races: Sequence[Race] = ()
         self._saves: list[asyncio.Task[None]] = []
 
-    def stop(self, *, now: bool) -> None:
-        """End after the running round, or at once: the engine's connection then closes; what came is kept."""
-        if now:
-            self._stop.now()
-        else:
-            self._stop.after_round()
-        if not self._inside and self._line is not None:
-            self._line.cancel()
-
     async def run(self) -> None:
-        """Stream into the outbox until it is over, and close it."""
-        self._line = asyncio.ensure_future(self._work())
-        try:
-            if self._stop.between_rounds:
-                self._line.cancel()
-            await self._line
-        except asyncio.CancelledError:
-            self._line.cancel()
-            self._outbox.put({"broken": {"error": "Stopped before the race began.", "remedy": ""}})
-        except LauncherError as problem:
-            self._outbox.put({"broken": {"error": problem.what, "remedy": problem.remedy}})
-        finally:
-            await asyncio.gather(*self._saves)
-            self._outbox.close()
+        self._tell({"begin": {"id": self.id, "total": len(self._specs)}})
+        await super().run()
 
-    async def _work(self) -> None:
-        self._outbox.put({"begin": {"id": self.id, "total": len(self._specs)}})
-        reporter = asyncio.ensure_future(self._report_waiting())
-        try:
-            async with self._lifecycle.workshop("race") as workshop:
-                self._inside = True
-                reporter.cancel()
-                races = await run_set(workshop, self._specs, self._tell, self._stop)
-        finally:
-            reporter.cancel()
+    async def _measure(self, workshop: Workshop) -> None:
+        self._races = await run_set(workshop, self._specs, self._take, self._stop)
+
+    async def _result(self) -> Frame:
         await asyncio.gather(*self._saves)
+        races = self._races
         if len(self._specs) == 1:
-            self._outbox.put({"result": result_view(races[0])})
-        else:
-            self._outbox.put({"over": {"ended": races[-1].ended, "races": len(races)}})
+            return {"result": result_view(races[0])}
+        return {"over": {"ended": races[-1].ended, "races": len(races)}}
 
-    def _tell(self, event: RaceEvent) -> None:
+    def _tell(self, frame: Frame) -> None:
+        self._outbox.put(frame)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*self._saves)
+        self._outbox.close()
+
+    def _take(self, event: RaceEvent) -> None:
         match event:
             case Piece():
                 self._outbox.piece(event)
@@ -139,41 +120,22 @@ class RunningRace:
             case Ended(race):
                 if any(run.marks for run in race.runs):
                     self._saves.append(asyncio.ensure_future(self._save(race)))
-                self._outbox.put({"ended": row_view(race)})
+                self._tell({"ended": row_view(race)})
             case _:
                 frame = frame_of(event)
                 if frame is not None:
-                    self._outbox.put(frame)
+                    self._tell(frame)
 
     async def _save(self, race: Race) -> None:
         try:
             await asyncio.to_thread(self._store.save, race)
-            self._outbox.put({"kept": race.id})
+            self._tell({"kept": race.id})
         except StoreError as problem:
-            self._outbox.put({"note": f"This race is not kept. {problem.what} {problem.remedy}".strip()})
+            self._tell({"note": f"This race is not kept. {problem.what} {problem.remedy}".strip()})
         for side, plan in enumerate(self._specs[0].plans):
             if plan.spec_type == "none":
                 speed = side_figures(race, side).tokens_per_second
                 await know_plain(self._learned, plan, speed, "a race")
-
-    async def _report_waiting(self) -> None:
-        """Say why nothing happens yet."""
-        said = ""
-        await asyncio.sleep(WAIT_SHOWN_AFTER_S)
-        while True:
-            text = waiting_for(self._lifecycle.status())
-            if text != said:
-                said = text
-                self._outbox.put({"wait": text})
-            await asyncio.sleep(WAIT_SHOWN_AFTER_S)
-
-
-def waiting_for(status: Status) -> str:
-    """A sentence for somebody whose race has not begun."""
-    who = {"chat": "answer", "race": "race", "lab": "lab"}.get(status.busy_with, status.busy_with)
-    if who:
-        return f"Waits for the running {who}."
-    return "The engine is free in a moment." if status.phase == "ready" else status.message
 
 
 def frame_of(event: RaceEvent) -> dict[str, Any] | None:
