@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from launcher import console, counted, in_use, ladder
+from launcher.chosen import Now, always
 from launcher.client.events import (
     Block,
     ChatRequest,
@@ -92,7 +93,7 @@ def run_ask(
 
 
 def make_lifecycle(
-    settings: Settings,
+    settings: Settings | Now,
     paths: Paths,
     env: Mapping[str, str],
     machine: Future[Machine] | None = None,
@@ -100,22 +101,24 @@ def make_lifecycle(
     stand_in: bool = False,
     patience: Patience | None = None,
 ) -> Lifecycle:
-    """The owner of the engine that these settings ask for. ``machine``: a look at it that has begun already;
-    the first plan waits for it. ``stand_in``: the practice pair runs while the model is not here, and a drafter that
-    is refused is left out. ``patience``: when a silent engine counts as hung, where not as usual."""
+    """The owner of the engine that these settings ask for; those that may change are asked for by each start.
+    ``machine``: a look at it that has begun already; the first plan waits for it. ``stand_in``: the practice pair runs
+    while the model is not here, and a drafter that is refused is left out. ``patience``: when a silent engine counts as
+    hung, where not as usual."""
     records.sweep_once(paths.run)  # what an earlier launcher left holds memory
     looking = machine or in_background()
+    now = always(settings)
 
     def prepare(speculative: bool | None, rungs: tuple[Rung, ...]) -> LaunchPlan:
-        chosen = settings
-        if speculative is not None and speculative != settings.speculative.value:
-            chosen = settings.with_speculative(speculative, "the page's switch")
+        asked = chosen = now()
+        if speculative is not None and speculative != asked.speculative.value:
+            chosen = asked.with_speculative(speculative, "the page's switch")
         chosen = ladder.apply(chosen, rungs)
         machine = looking.result()
         resolved = resolve_all(chosen, paths, env, machine, stand_in=stand_in)
         kept = None
         if not any("speculative" in rung.change for rung in rungs):
-            kept = in_use.entry_here(settings, paths, machine, resolved, switch=speculative)
+            kept = in_use.entry_here(asked, paths, machine, resolved, switch=speculative)
         return ladder.marked(in_use.plan_with(chosen, machine, resolved, kept), rungs)
 
     def keep(loaded: LaunchPlan, wanted: LaunchPlan) -> bool:  # noqa: ARG001 -- what is loaded is in use already
@@ -126,10 +129,10 @@ def make_lifecycle(
         lambda plan: Server(plan, paths.logs, paths.run, dict(env)),
         keep,
         rescue=Rescue(
-            settings,
+            now,
             lambda: looking.result().system,
             lenient=stand_in,
-            others=lambda plan: other_engines(plan, settings, paths, looking.result()),
+            others=lambda plan: other_engines(plan, now(), paths, looking.result()),
         ),
         prove=prove_server,
         patience=patience or Patience(),

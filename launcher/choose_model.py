@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from launcher.catalog import Catalog, Model
-from launcher.errors import SettingsError
-from launcher.settings import AUTO, PRACTICE_MODELS, Settings
+from launcher.errors import BadInput, SettingsError
+from launcher.settings import AUTO, FAMILIES, PRACTICE_MODELS, Settings, Value
 
 
 def find_models(settings: Settings, catalog: Catalog) -> tuple[Model, ...]:
@@ -29,6 +30,29 @@ def find_models(settings: Settings, catalog: Catalog) -> tuple[Model, ...]:
         if model.name.lower() == asked.value.lower():
             return (model,)
     raise SettingsError(_unknown(settings, catalog, sizes, others), _nearest(asked.value, (*sizes, *others)))
+
+
+def named(settings: Settings, name: str, catalog: Catalog) -> Model:
+    """The one model that ``name`` means, such as 27B (of the family that ``settings`` ask for) or bonsai/8B. Raises
+    BadInput for any other name."""
+    if name.lower() == AUTO:
+        raise BadInput("auto is no model's name.", "`bonsai models` shows the names.")
+    family, _, size = name.rpartition("/")
+    asked = replace(settings, model=Value(size, "NAME"))
+    if family:
+        if family not in FAMILIES:
+            raise BadInput(f"There is no family {family}.", f"There are {', '.join(FAMILIES)}.")
+        asked = replace(asked, family=Value(family, "NAME"))
+    try:
+        return find_models(asked, catalog)[0]
+    except SettingsError as error:
+        near = error.remedy if error.remedy.startswith("Did you mean") else ""
+        raise BadInput(f"No model is called {name!r}.", near or "`bonsai models` shows the names.") from error
+
+
+def name_of(model: Model) -> str:
+    """What ``named`` takes for it: what BONSAI_FAMILY and BONSAI_MODEL say, in one."""
+    return f"{model.family}/{model.name}" if model.family else model.name
 
 
 def size_in_billions(model: Model) -> float | None:

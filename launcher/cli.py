@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -143,13 +144,29 @@ def fetch(
 
 @models_app.callback(invoke_without_command=True)
 @with_settings
-def models(start: Start, context: typer.Context, as_json: Json = False) -> None:
-    """What models are known, on disk and in use."""
+def models(
+    start: Start,
+    context: typer.Context,
+    use: Annotated[
+        str | None,
+        typer.Option("--use", help="Run this one from now on; auto: none in particular.", metavar="NAME"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What models are known, on disk and in use; --use chooses one."""
     if context.invoked_subcommand is not None:
         return
     from launcher import inventory
     from launcher.hardware.detect import detect
 
+    if use is not None:
+        from launcher.chosen import choose_here
+
+        said, settings = choose_here(start.settings, start.paths, detect, use)
+        console.say(said)
+        if not as_json:
+            return
+        start = replace(start, settings=settings)
     rows = inventory.models(start.settings, start.paths, start.env, detect())
     if as_json:
         console.data_json(rows)

@@ -33,7 +33,7 @@ class Item:
 class FetchState:
     """``phase``: "idle" (nothing begun), "looking" (sizes are asked for), "checking" (what was found here is read, and
     ``items`` are that alone), "running", "paused", "failed", "cancelled" or "done". ``total`` and ``have`` over all items;
-    ``error`` and ``remedy`` when failed."""
+    ``error`` and ``remedy`` when failed. ``choices``: how often another model was chosen since the start."""
 
     phase: str
     items: tuple[Item, ...]
@@ -43,6 +43,7 @@ class FetchState:
     left_s: float | None = None
     error: str = ""
     remedy: str = ""
+    choices: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,3 +75,41 @@ class Offer:
     licence: str = ""
     usable: bool = False
     disk_about: bool = False
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A model of the catalog, as it would run here. All sentences are for people.
+
+    ``name``: what chooses it (ternary/8B); ``size``: bytes of weights and drafter, as far as they are known, and
+    ``size_about``: of one of them they are not. ``here``: "yes", "unread" (found, to be read once), "partly" (without its
+    drafter) or "no". ``runs``: it can be chosen; ``fits`` says how, ``says`` with figures or why not. ``drafter``: which one
+    it would have here, or why none, and ``drafts``: it has one. ``chosen``: somebody asks for it; ``automatic``: nobody asks
+    for another, and it is taken.
+    """
+
+    name: str
+    label: str
+    size: int | None
+    size_about: bool
+    here: str
+    runs: bool
+    fits: str
+    says: str
+    drafter: str
+    drafts: bool
+    licence: str = ""
+    notice: str = ""
+    chosen: bool = False
+    automatic: bool = False
+
+
+@dataclass(frozen=True)
+class ModelList:
+    """``automatic``: the model that is taken where none is chosen, or empty where none could be; ``fixed``: why nothing
+    can be chosen here, a sentence, or empty; ``other``: what runs instead of a model of the list, or empty."""
+
+    rows: tuple[ModelRow, ...]
+    automatic: str = ""
+    fixed: str = ""
+    other: str = ""

@@ -10,14 +10,13 @@ from pathlib import Path
 from launcher import engine_install, engine_store, fetch, releases
 from launcher.catalog import Build, HubFile, Line
 from launcher.choose_builds import build_name
+from launcher.chosen import Now, always
 from launcher.disk import check_space
 from launcher.errors import Cancelled, LauncherError, NetworkProblem, NotAnEngine
 from launcher.fetch import Control, Network, Progress, Remote
 from launcher.fetch_found import Reading, go_on, read_found
 from launcher.fetch_told import Told
-from launcher.fetch_types import Offer
 from launcher.hardware.model import Machine
-from launcher.offer import make_offer
 from launcher.paths import Paths, make_folder
 from launcher.settings import Settings
 from launcher.shelf import Shelf
@@ -31,11 +30,12 @@ NOTHING: Mapping[str, object] = {"items": (), "total": None, "have": 0, "rate": 
 
 class FetchJob(Told):
     """One fetch of everything that ``settings`` need on this machine. Thread-safe; ``run`` does the work on the
-    caller's thread, ``begin`` on one of its own. ``engine_only``: leaves the models alone."""
+    caller's thread, ``begin`` on one of its own. Settings that may change are asked for once by
+    each work that begins. ``engine_only``: leaves the models alone."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: Settings | Now,
         paths: Paths,
         env: Mapping[str, str],
         machine: Callable[[], Machine],
@@ -44,9 +44,11 @@ class FetchJob(Told):
         done: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
-        self._settings, self._paths, self._env, self._machine = settings, paths, dict(env), machine
+        self._now, self._paths, self._env, self._machine = always(settings), paths, dict(env), machine
+        self._settings = self._now()  # of the work that was begun last
         self._engine_only, self._done = engine_only, done
         self._control = Control()
+        self._turn = threading.Lock()  # held by whoever lets another work begin
         self._thread: threading.Thread | None = None
         self._files_room: dict[Path, int | None] = {}  # what the models' files take, by place
 
@@ -54,7 +56,7 @@ class FetchJob(Told):
 
     def begin(self) -> None:
         """Start on a thread of its own, or again after an end; does nothing while it runs."""
-        with self._lock:
+        with self._turn, self._lock:
             if self._state.phase in BUSY:
                 return
             self._control.cancel()  # a look for what is unread, which this one takes over
@@ -68,7 +70,7 @@ class FetchJob(Told):
     def begin_check(self) -> None:
         """Read what lies here and nobody has read yet, on a thread of its own; fetches nothing, and tells nothing where
         nothing is unread. Then ``done`` is called, if a part was right."""
-        with self._lock:
+        with self._turn, self._lock:
             if self._state.phase in BUSY:
                 return
             self._control.cancel()
@@ -113,7 +115,7 @@ class FetchJob(Told):
     def check(self) -> None:
         """Read what lies here and nobody has read yet, on this thread; fetches nothing. The next look then knows what it
         is. Raises LauncherError."""
-        self._read(self._shelf(), self._control, AT_REST)
+        self._read(self._begun(), self._control, AT_REST)
         self._tell(("checking",), phase="idle", **NOTHING)
 
     def run(self) -> None:
@@ -121,7 +123,7 @@ class FetchJob(Told):
         then stays."""
         self._sticky.clear()
         self._tell(phase="looking", error="", remedy="")
-        shelf = self._shelf()
+        shelf = self._begun()
         wants, reading = self._read(shelf, self._control, ("looking", "paused"))
         self._tell(("checking",), phase="looking")
         items = items_of(wants, self._paths, shelf)
@@ -154,7 +156,9 @@ class FetchJob(Told):
             self._fetch_file(part, file, remotes[part], shelf, network)
         self._tell(phase="done", rate=None, left_s=None)
 
-    def _shelf(self) -> Shelf:
+    def _begun(self) -> Shelf:
+        """By the settings of now, for everything until the next work begins."""
+        self._settings = self._now()
         return Shelf(self._settings, self._paths, self._env)
 
     def _look(self, shelf: Shelf) -> Wants:
@@ -175,10 +179,10 @@ class FetchJob(Told):
         return self._look(shelf), reading
 
     def _check_quietly(self, before: threading.Thread | None, control: Control) -> None:
-        shelf = self._shelf()
         try:
             if before is not None:
                 before.join()
+            shelf = self._begun()
             wants, reading = self._read(shelf, control, AT_REST)
         except LauncherError:  # nobody has asked; whoever does is told
             self._tell(("checking",), phase="idle", **NOTHING)
@@ -343,22 +347,3 @@ def _same_trouble(other: Build, failed: Build, error: NotAnEngine) -> bool:
 
 def _left(news: Progress) -> float | None:
     return (news.total - news.have) / news.rate if news.rate and news.total is not None else None
-
-
-class Fetching(FetchJob):
-    """The page's fetch: offers what is lacking, and has the model used once it is here."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        paths: Paths,
-        env: Mapping[str, str],
-        machine: Callable[[], Machine],
-        use: Callable[[], None],
-    ) -> None:
-        super().__init__(settings, paths, env, machine, done=use)
-        self.use = use
-
-    def offer(self) -> Offer | None:
-        """What could be fetched; None when all is here. Looks at the disk: off the event loop, please."""
-        return make_offer(self._settings, self._paths, self._env, self._machine())

@@ -13,17 +13,17 @@ from typing import Any
 
 from launcher import catalog, console, embedded, engine_build, engine_store
 from launcher.catalog import Model
-from launcher.choose_model import find_models
+from launcher.choose_model import name_of, named
 from launcher.engine_probe import engine_from_binary
 from launcher.engines import local_engine
-from launcher.errors import BadInput, FolderError, LauncherError, SettingsError
+from launcher.errors import BadInput, FolderError, LauncherError
 from launcher.fetch_lock import only_one
 from launcher.hardware.model import Machine
 from launcher.paths import Paths
 from launcher.practice import SIZES, on_disk
 from launcher.provision import resolve_all
 from launcher.resolved import Engine
-from launcher.settings import AUTO, FAMILIES, PRACTICE_MODELS, Settings, Value, is_path
+from launcher.settings import PRACTICE_MODELS, Settings, Value, is_path
 from launcher.shelf import Shelf, place_of
 from launcher.verified import Verified
 
@@ -83,7 +83,7 @@ def _catalog_row(model: Model, shelf: Shelf, target: str | None) -> dict[str, An
         "the first start reads it once, to be sure that it is the right file" if unread else "",
     ]
     return {
-        "model": label(model),
+        "model": name_of(model),
         "on_disk": bool(here),
         "checked": not unread if found else None,
         "in_use": any(str(path) == target for path in here),
@@ -92,11 +92,6 @@ def _catalog_row(model: Model, shelf: Shelf, target: str | None) -> dict[str, An
         "path": str(here[0]) if here else None,
         "note": "; ".join(note for note in notes if note),
     }
-
-
-def label(model: Model) -> str:
-    """What BONSAI_FAMILY and BONSAI_MODEL say for it, in one."""
-    return f"{model.family}/{model.name}" if model.family else model.name
 
 
 def print_models(rows: list[dict[str, Any]]) -> None:
@@ -154,25 +149,12 @@ def removable(settings: Settings, paths: Paths, name: str) -> list[Path]:
 
 
 def _named(settings: Settings, name: str) -> Model:
-    """The one model of the catalog that ``name`` means, such as 27B or bonsai/8B."""
-    if name.lower() == AUTO:
-        raise BadInput("auto is no model's name.", "`bonsai models` shows the names.")
     if name.lower().endswith(".gguf"):
         raise BadInput(
             f"{name} is a file of yours: only what was fetched can be removed.",
             "Give a model's name, as `bonsai models` shows it; delete files of your own yourself.",
         )
-    family, _, size = name.rpartition("/")
-    asked = replace(settings, model=Value(size, "NAME"))
-    if family:
-        if family not in FAMILIES:
-            raise BadInput(f"There is no family {family}.", f"There are {', '.join(FAMILIES)}.")
-        asked = replace(asked, family=Value(family, "NAME"))
-    try:
-        return find_models(asked, catalog.load())[0]
-    except SettingsError as error:
-        near = error.remedy if error.remedy.startswith("Did you mean") else ""
-        raise BadInput(f"No model is called {name!r}.", near or "`bonsai models` shows the names.") from error
+    return named(settings, name, catalog.load())
 
 
 def _by_hand(files: list[Path]) -> str:

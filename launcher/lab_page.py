@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from launcher import lab_matrix
 from launcher.advise_run import Search
 from launcher.advise_setup import search_for, wanted_for
+from launcher.chosen import Now
 from launcher.hardware.model import Machine
 from launcher.lab_setup import LabOptions, Parts, make_spec, spec_of, subject_of, with_budget
 from launcher.lab_store import LabStore
@@ -18,7 +19,6 @@ from launcher.methods import PLAIN, Method, Offer
 from launcher.paths import Paths
 from launcher.plan import make_plan
 from launcher.provision import resolve_all
-from launcher.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class LabPlanner:
     """All calls may be slow and raise LauncherError. ``machine`` may wait until it is known."""
 
     def __init__(
-        self, settings: Settings, paths: Paths, env: Mapping[str, str], machine: Callable[[], Machine]
+        self, settings: Now, paths: Paths, env: Mapping[str, str], machine: Callable[[], Machine]
     ) -> None:
         self._settings, self._paths, self._env, self._machine = settings, paths, env, machine
         self.store = LabStore(paths.data)
@@ -77,7 +77,7 @@ class LabPlanner:
 
     def parts(self) -> Parts:
         """Engine and files of now, with this machine."""
-        machine = self._machine()
-        resolved = resolve_all(self._settings, self._paths, self._env, machine, stand_in=True)
-        plain = make_plan(self._settings, machine, resolved, PLAIN)
-        return Parts(self._settings, machine, resolved, subject_of(plain, machine))
+        settings, machine = self._settings(), self._machine()
+        resolved = resolve_all(settings, self._paths, self._env, machine, stand_in=True)
+        plain = make_plan(settings, machine, resolved, PLAIN)
+        return Parts(settings, machine, resolved, subject_of(plain, machine))

@@ -77,14 +77,14 @@ class OtherEngine:
 
 @dataclass(frozen=True)
 class Rescue:
-    """Diagnosis and ladder for these settings; without settings only what the error itself says, and no rung.
+    """Diagnosis and ladder for the settings of now; without settings only what the error itself says, and no rung.
 
     ``system``: the machine's, as platform.system() calls it; asked only when something failed. ``lenient``: a drafter
     that is refused before a start is left out, as one that fails later is; otherwise the refusal stands. ``others``: the
     engines on this machine that could run a plan, best first; asked only when something failed.
     """
 
-    settings: Settings | None = None
+    settings: Callable[[], Settings] | None = None
     system: Callable[[], str] = lambda: ""
     lenient: bool = False
     others: Callable[[LaunchPlan], Sequence[OtherEngine]] = lambda plan: ()  # noqa: ARG005
@@ -111,7 +111,7 @@ class Rescue:
         """See ``next_rung``."""
         if self.settings is None:
             return None
-        return next_rung(diagnosis, self.settings, plan, tried, self.others)
+        return next_rung(diagnosis, self.settings(), plan, tried, self.others)
 
     def hints(self, diagnosis: Diagnosis, plan: LaunchPlan) -> tuple[str, ...]:
         """What the person could change themselves, where the ladder may not."""
@@ -119,7 +119,7 @@ class Rescue:
             return ()
         return tuple(
             step
-            for step in _steps(diagnosis, self.settings, plan, frozenset(), self.others)
+            for step in _steps(diagnosis, self.settings(), plan, frozenset(), self.others)
             if isinstance(step, str)
         )
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from launcher import __version__, console, instance, support_report
 from launcher.ask import make_lifecycle
-from launcher.fetching import Fetching
+from launcher.chosen import Chosen, Now
+from launcher.fetch_page import Fetching
 from launcher.hardware.detect import in_background
 from launcher.hardware.model import Machine
 from launcher.lab_page import LabPlanner
@@ -28,6 +29,7 @@ from launcher.supervise import ports
 from launcher.transfer_view import say_readings
 
 LOOKING = "still looking"
+CHAT = "chat"  # who has the engine for an answer; all others measure
 
 
 def run_page(settings: Settings, paths: Paths, env: Mapping[str, str], *, browser: bool) -> None:
@@ -64,13 +66,21 @@ def _serve(
     )
     port = listening.getsockname()[1]
     password = secrets.token_urlsafe(12) if remote else None
-    # The engine itself always stays on loopback: only the page is for other machines.
-    engine_settings = replace(settings, host=Value("127.0.0.1"))
+    chosen = Chosen(settings, paths)
+
+    def now() -> Settings:
+        # The engine itself always stays on loopback: only the page is for other machines.
+        return replace(chosen.in_use(), host=Value("127.0.0.1"))
+
+    def measuring() -> str:
+        holder = lifecycle.status().busy_with
+        return "" if holder == CHAT else holder
+
     store = Store(make_folder(paths.data))
-    lifecycle = make_lifecycle(engine_settings, paths, env, looking, stand_in=True)
-    races = _RacePlanner(engine_settings, paths, env, looking.result)
-    labs = LabPlanner(engine_settings, paths, env, looking.result)
-    fetching = Fetching(engine_settings, paths, env, looking.result, use=lambda: lifecycle.start(None))
+    lifecycle = make_lifecycle(now, paths, env, looking, stand_in=True)
+    races = _RacePlanner(now, paths, env, looking.result)
+    labs = LabPlanner(now, paths, env, looking.result)
+    fetching = Fetching(chosen, paths, env, looking.result, lambda: lifecycle.start(None), measuring)
     fetching.on_change(say_readings())
 
     def report() -> str:
@@ -88,7 +98,7 @@ def _serve(
         host=host,
         port=port,
         version=__version__,
-        settings_rows=tuple(Row(*row) for row in settings.rows()),
+        settings_rows=lambda: tuple(Row(*row) for row in chosen.now().rows()),
         look=lambda: tuple(Row(*row, pending=row[1] == LOOKING) for row in machine_rows(looking)),
         notices=settings.notices,
         password=password,
@@ -127,26 +137,28 @@ class _RacePlanner:
     """What can be raced with these settings, looked up anew each time: files may come and go meanwhile."""
 
     def __init__(
-        self, settings: Settings, paths: Paths, env: Mapping[str, str], machine: Callable[[], Machine]
+        self, settings: Now, paths: Paths, env: Mapping[str, str], machine: Callable[[], Machine]
     ) -> None:
         self._settings, self._paths, self._env, self.machine = settings, paths, env, machine
 
     def offers(self) -> tuple[Offer, ...]:
         """Every method, each with what stands against it here."""
-        return offered(self._resolved())
+        return offered(self._resolved(self._settings()))
 
     def default(self) -> tuple[Method, Method]:
         """The two that are proposed."""
-        return default_pair(self._settings, self._resolved())
+        settings = self._settings()
+        return default_pair(settings, self._resolved(settings))
 
     def plans(self, a: Method, b: Method) -> tuple[LaunchPlan, LaunchPlan]:
         """A launch plan for each of the two. Raises PlanRefused."""
-        resolved = self._resolved()
-        first, second = (make_plan(self._settings, self.machine(), resolved, method) for method in (a, b))
+        settings = self._settings()
+        resolved = self._resolved(settings)
+        first, second = (make_plan(settings, self.machine(), resolved, method) for method in (a, b))
         return first, second
 
-    def _resolved(self) -> Resolved:
-        return resolve_all(self._settings, self._paths, self._env, self.machine(), stand_in=True)
+    def _resolved(self, settings: Settings) -> Resolved:
+        return resolve_all(settings, self._paths, self._env, self.machine(), stand_in=True)
 
 
 def machine_rows(looking: Future[Machine]) -> list[tuple[str, str, str]]:

@@ -19,6 +19,7 @@ PURE = {
     "launcher/advise.py", "launcher/advise_model.py", "launcher/amounts.py", "launcher/archive_names.py",
     "launcher/catalog_fields.py", "launcher/catalog_parse.py", "launcher/catalog_table.py",
     "launcher/choose.py", "launcher/choose_builds.py", "launcher/choose_model.py", "launcher/choose_parts.py",
+    "launcher/config_edit.py",
     "launcher/fit.py", "launcher/need.py", "launcher/gguf_formats.py", "launcher/expected.py",
     "launcher/client/decode.py", "launcher/client/events.py",
     "launcher/client/figures.py", "launcher/client/refusal.py", "launcher/client/sse.py",

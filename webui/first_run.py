@@ -1,4 +1,4 @@
-"""The first-run view: what could be fetched for this machine, agreeing to it, and how it goes."""
+"""The first-run view: what could be fetched for this machine, agreeing to it, how it goes, and another model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from launcher.errors import BadInput, LauncherError
 from launcher.fetch_types import FetchState
-from webui.exchange import Handler
+from webui.exchange import Handler, needed_text, read_json
 from webui.state import FetchRoom, PageContext
 from webui.views import row_view
 
@@ -33,15 +33,28 @@ class FetchRoutes:
         return [
             ("GET", "/bonsai/fetch", self._look),
             ("POST", "/bonsai/fetch/{act}", self._act),
+            ("GET", "/bonsai/models", self._models),
+            ("POST", "/bonsai/models", self._choose),
         ]
 
     async def _look(self, _: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(fetch_page_view, self._context))
 
-    async def _act(self, request: Request) -> Response:
-        room = self._context.fetching
-        if room is None:
+    def _room(self) -> FetchRoom:
+        if self._context.fetching is None:
             raise BadInput("Nothing can be fetched on this page.", "Start it with `bonsai`.")
+        return self._context.fetching
+
+    async def _models(self, _: Request) -> Response:
+        return JSONResponse(asdict(await asyncio.to_thread(self._room().models)))
+
+    async def _choose(self, request: Request) -> Response:
+        name = needed_text(await read_json(request), "model", "A model to choose")
+        await asyncio.to_thread(self._room().choose, name)
+        return JSONResponse({})
+
+    async def _act(self, request: Request) -> Response:
+        room = self._room()
         acts = {
             "begin": room.begin,
             "pause": room.pause,

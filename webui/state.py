@@ -57,7 +57,7 @@ class RaceRoom:
 
 
 class FetchRoom(Protocol):
-    """What the first-run view needs: what could be fetched, and how the fetching stands.
+    """What the first-run view needs: what could be fetched, how the fetching stands, and the models to choose among.
 
     Calls may take a second and raise LauncherError; nothing is fetched before ``begin``.
     """
@@ -96,6 +96,14 @@ class FetchRoom(Protocol):
 
     def use(self) -> None:
         """Run the fetched model from now on."""
+        ...
+
+    def models(self) -> fetch_types.ModelList:
+        """What can be chosen."""
+        ...
+
+    def choose(self, name: str) -> None:
+        """Run the model called ``name`` from now on ("auto": the one that is taken by itself), once it is here."""
         ...
 
 
@@ -223,7 +231,7 @@ class PageContext:
     host: str
     port: int
     version: str
-    settings_rows: tuple[Row, ...] = ()
+    settings_rows: Callable[[], tuple[Row, ...]] = tuple
     look: Callable[[], tuple[Row, ...]] = tuple
     notices: tuple[str, ...] = ()
     password: str | None = field(default=None, repr=False)

@@ -154,7 +154,7 @@ def machine_view(context: PageContext, status: Status, log: str) -> dict[str, An
         "notices": list(context.notices),
         "machine": [row_view(row) for row in rows],
         "looking": any(row.pending for row in rows),
-        "settings": [row_view(row) for row in context.settings_rows],
+        "settings": [row_view(row) for row in context.settings_rows()],
         "status": status_view(status),
         "plan": _plan(status.plan) if status.plan is not None else None,
         "log": log,

@@ -192,7 +192,9 @@ def fake_world(
         plan = make_plan(ladder.apply(chosen, rungs), plans.MACHINE, plans.resolved(engine=engine))
         return ladder.marked(plan if plan.port_asked else replace(plan, port=usual), rungs)
 
-    owner = _owner(prepare, locate(str(home)), LOADING, Rescue(settings, lambda: system, lenient=True))
+    owner = _owner(
+        prepare, locate(str(home)), LOADING, Rescue(lambda: settings, lambda: system, lenient=True)
+    )
     return World(trial, owner, home, program)
 
 
@@ -214,7 +216,9 @@ def real_world(
         return ladder.marked(make_plan(chosen, machine, resolved), rungs)
 
     records.sweep_once(paths.run)
-    owner = _owner(prepare, paths, REAL_LOADING, Rescue(settings, lambda: machine.system, lenient=True))
+    owner = _owner(
+        prepare, paths, REAL_LOADING, Rescue(lambda: settings, lambda: machine.system, lenient=True)
+    )
     return World(trial, owner, home)
 
 

@@ -50,7 +50,7 @@ class Room:
         self.owner = Lifecycle(
             self.prepare,
             self.serve,
-            rescue=Rescue(self.settings, lambda: "Linux", lenient=lenient),
+            rescue=Rescue(lambda: self.settings, lambda: "Linux", lenient=lenient),
             prove=prove_server if proven else None,
             patience=patience or Patience(),
         )

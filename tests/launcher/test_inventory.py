@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from launcher import catalog, inventory
+from launcher.choose_model import name_of
 from launcher.engine_install import install
 from launcher.errors import BadInput, LauncherError
 from launcher.fetch_lock import only_one
@@ -76,7 +77,7 @@ def here(home: Path) -> Home:
 
 def test_every_model_that_can_be_had_has_a_row(here: Home) -> None:
     rows = here.models()
-    known = {inventory.label(it) for it in catalog.load().models}
+    known = {name_of(it) for it in catalog.load().models}
     assert known | {"practice", "practice-medium", "practice-large", "practice-xlarge"} == set(rows)
     assert not any(row["on_disk"] or row["path"] for row in rows.values())
     assert rows["ternary/27B"]["bytes"] == WEIGHTS.bytes  # what it would take

@@ -106,7 +106,7 @@ def test_what_a_person_asked_for_stays_and_is_named(
     settings = setting(**env)
     names = climbed(told("gpu-memory"), settings)
     assert not set(names) & set(left_out)
-    hints = Rescue(settings).hints(told("gpu-memory"), plan_of(settings))
+    hints = Rescue(lambda: settings).hints(told("gpu-memory"), plan_of(settings))
     assert any(named in hint for hint in hints)
 
 
@@ -114,7 +114,7 @@ def test_what_a_person_asked_for_stays_and_is_named(
 def test_an_engine_that_was_asked_for_stays(env: dict[str, str]) -> None:
     settings = setting(**env)
     assert climbed(told("missing-library"), settings, practice=True) == []
-    (hint,) = Rescue(settings).hints(told("missing-library"), plan_of(settings, practice=True))
+    (hint,) = Rescue(lambda: settings).hints(told("missing-library"), plan_of(settings, practice=True))
     assert next(iter(env)) in hint
 
 
@@ -126,7 +126,7 @@ def rungs_with(others: list[OtherEngine], cause: str, **env: str) -> list[Rung]:
     """All rungs where these other engines are here; an engine that was taken is not offered to itself."""
     settings, rungs = setting(**env), list[Rung]()
     plan = plan_of(settings, practice=True)
-    rescue = Rescue(settings, others=lambda plan: others)  # noqa: ARG005
+    rescue = Rescue(lambda: settings, others=lambda plan: others)  # noqa: ARG005
     tried: frozenset[str] = frozenset()
     while rung := rescue.next(told(cause), plan, tried):
         rungs.append(rung)
@@ -164,7 +164,7 @@ def test_within_the_line_that_was_asked_for_another_build_may_be_tried() -> None
 def test_another_engine_than_the_one_asked_for_is_named_only(env: dict[str, str]) -> None:
     settings = setting(**env)
     assert rungs_with([VULKAN], "old-driver", **env) == []
-    rescue = Rescue(settings, others=lambda plan: [VULKAN])  # noqa: ARG005
+    rescue = Rescue(lambda: settings, others=lambda plan: [VULKAN])  # noqa: ARG005
     hints = rescue.hints(told("old-driver"), plan_of(settings))
     assert hints[0] == (
         f"{next(iter(env))} asks for this engine; prism for Vulkan, which is on this machine, could run this model, too."
@@ -206,7 +206,7 @@ def test_a_program_that_does_not_start_is_judged_by_what_the_system_said() -> No
     error = EngineMissing("The engine x cannot be started: No such file or directory.")
     error.__cause__ = FileNotFoundError(2, "No such file or directory")
     settings = setting()
-    found = Rescue(settings, lambda: "Windows").judge(error, "", plan_of(settings))
+    found = Rescue(lambda: settings, lambda: "Windows").judge(error, "", plan_of(settings))
     assert found.cause == "missing-program"
     assert next_rung(found, settings, plan_of(settings, practice=True), frozenset()) is not None
 

@@ -71,7 +71,7 @@ def run_page(
         host="127.0.0.1",
         port=port,
         version="0.0.test",
-        settings_rows=(Row("BONSAI_MODEL", "practice", "default"),),
+        settings_rows=lambda: (Row("BONSAI_MODEL", "practice", "default"),),
         look=lambda: (Row("Processor", "two cores", "the system"),),
         notices=("A notice.",),
         on_quit=lambda: quits.append(True),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.errors import LauncherError
-from launcher.fetch_types import FetchState, Item, Offer
+from launcher.fetch_types import FetchState, Item, ModelList, ModelRow, Offer
 
 GB = 10**9
 ENGINE = Item(
@@ -63,6 +63,32 @@ OFFER = Offer(
 )
 HERE = replace(WEIGHTS, have=WEIGHTS.total or 0, state="done", where="/data/models/x.gguf", in_place=True)
 
+MODELS = ModelList(
+    rows=(
+        ModelRow(
+            "ternary/27B", "Ternary Bonsai 27B", 9_111_515_168, False, "no", True, "Fits on the GPU",
+            "Needs 8.3 GiB of 23.3 GiB free on the GPU (weights 6.7, cache 1.1, buffers 0.5; 0.5 stays free).",
+            "Comes with a drafter that was trained for it (draft-dspark)", True, "Apache-2.0", automatic=True,
+        ),
+        ModelRow(
+            "ternary/8B", "Ternary Bonsai 8B", 2_310_125_920, False, "yes", True, "Fits on the GPU",
+            "Needs 4.7 GiB of 23.3 GiB free on the GPU (weights 2.2, cache 2.2, buffers 0.3; 0.5 stays free).",
+            "No drafter is published for this size", False, "Apache-2.0",
+        ),
+        ModelRow(
+            "bonsai/27B", "Bonsai 27B (1-bit)", 3_803_452_480, True, "unread", True, "Partly on the GPU",
+            "Needs 4.1 GiB of 4.2 GiB free on the GPU and 1.1 GiB of 31.0 GiB free in RAM.",
+            "Comes with a drafter that was trained for it (draft-dspark)", True, "Apache-2.0",
+        ),
+        ModelRow(
+            "bonsai2/27B", "Ternary Bonsai 2 27B", 5_946_648_928, False, "no", False, "Does not run here",
+            "The weights of Ternary Bonsai 2 27B do not fit the engine: it does not read groups of 128.",
+            "No official drafter is published for Bonsai 2", False, "Apache-2.0", "Bonsai 2 runs plain.",
+        ),
+    ),
+    automatic="Ternary Bonsai 27B",
+)  # fmt: skip
+
 FOUND = replace(WEIGHTS, state="found", where="/data/models/x.gguf", source="")
 
 
@@ -77,6 +103,7 @@ class Room:
         self.listeners: list[Callable[[FetchState], None]] = []
         items = offer.items if offer else ()
         self.now = FetchState("idle", items, offer.to_fetch if offer else None, 0)
+        self.listed = MODELS
 
     def offer(self) -> Offer | None:
         self.looks += 1
@@ -108,6 +135,22 @@ class Room:
 
     def use(self) -> None:
         self._asked("use", self.now.phase)
+
+    def models(self) -> ModelList:
+        if self.problem:
+            raise self.problem
+        return self.listed
+
+    def choose(self, name: str) -> None:
+        """What is chosen is offered."""
+        if self.problem:
+            raise self.problem
+        self.calls.append(f"choose {name}")
+        rows = tuple(replace(row, chosen=row.name == name, automatic=False) for row in self.listed.rows)
+        self.listed = MODELS if name == "auto" else replace(self.listed, rows=rows)
+        title = next((row.label for row in rows if row.chosen), MODELS.automatic)
+        self.offered = replace(OFFER, title=title)
+        self.become(phase="idle", choices=self.now.choices + 1)
 
     def _asked(self, name: str, phase: str) -> None:
         if self.problem:

@@ -28,6 +28,7 @@ class Place:
         """As it was at first."""
         fresh = Room()
         self.room.offered, self.room.problem, self.room.now = fresh.offered, None, fresh.now
+        self.room.listed = fresh.listed
         self.room.calls.clear()
         self.rows[:] = [Row("GPU", "an NVIDIA card, 24 GiB"), Row("Memory", "64 GiB"), Row("System", "Linux")]
         self.page.lifecycle.plan = a_plan()

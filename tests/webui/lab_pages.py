@@ -46,14 +46,14 @@ class Planner(LabPlanner):
     """The page's own planner, on parts that are not on this machine."""
 
     def __init__(self, folder: Path) -> None:
-        settings = resolve({}, {})
-        super().__init__(settings, Paths(folder, folder, folder), {}, lambda: plans.MACHINE)
+        self._of = resolve({}, {})
+        super().__init__(lambda: self._of, Paths(folder, folder, folder), {}, lambda: plans.MACHINE)
         self.engine = replace(plans.ENGINE, spec_types=TYPES)
 
     def parts(self) -> Parts:
         resolved = plans.resolved(engine=self.engine)
-        plain = make_plan(self._settings, plans.MACHINE, resolved, PLAIN)
-        return Parts(self._settings, plans.MACHINE, resolved, subject_of(plain, plans.MACHINE))
+        plain = make_plan(self._of, plans.MACHINE, resolved, PLAIN)
+        return Parts(self._of, plans.MACHINE, resolved, subject_of(plain, plans.MACHINE))
 
 
 class Memory:

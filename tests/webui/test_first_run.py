@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from launcher.errors import PlanRefused
+from launcher.errors import BadInput, PlanRefused
 from tests import plans
 from tests.conftest import wait_until
 from tests.webui.conftest import TOKEN, Running, news, run_page
 from tests.webui.fake_lifecycle import a_plan
-from tests.webui.fetch_rooms import OFFER, TOTAL, Room
+from tests.webui.fetch_rooms import MODELS, OFFER, TOTAL, Room
 from webui.first_run import NEWS_S, FetchNews
 from webui.state import Row
 
@@ -86,6 +86,32 @@ def test_what_stands_against_fetching_is_told(client: httpx.Client, room: Room) 
 def test_each_button_reaches_the_room(client: httpx.Client, room: Room, act: str) -> None:
     assert client.post(f"/bonsai/fetch/{act}", json={}).status_code == 200
     assert room.calls == [act]
+
+
+def test_the_models_are_told_whole_and_one_is_chosen(client: httpx.Client, room: Room) -> None:
+    room.listed = MODELS
+    found = client.get("/bonsai/models").json()
+    assert found["automatic"] == "Ternary Bonsai 27B"
+    assert [it["name"] for it in found["rows"]] == [it.name for it in MODELS.rows]
+    assert found["rows"][1]["here"] == "yes"
+    assert client.post("/bonsai/models", json={"model": "ternary/8B"}).status_code == 200
+    assert room.calls == ["choose ternary/8B"]
+    assert client.get("/bonsai/fetch").json()["state"]["choices"] == 1
+    room.problem = BadInput("Something is being fetched.", "Cancel that first.")
+    refused = client.post("/bonsai/models", json={"model": "auto"})
+    assert (refused.status_code, refused.json()["remedy"]) == (400, "Cancel that first.")
+    room.problem = None
+    for wrong in ({}, {"model": 8}, {"model": ""}):
+        assert client.post("/bonsai/models", json=wrong).status_code == 400
+    assert room.calls == ["choose ternary/8B"]
+
+
+@pytest.mark.parametrize("token", [None, "wrong"])
+def test_a_stranger_chooses_no_model(page: Running, room: Room, token: str | None) -> None:
+    with page.client(headers={"X-Bonsai-Token": token} if token else {}) as stranger:
+        assert stranger.post("/bonsai/models", json={"model": "ternary/8B"}).status_code == 403
+        assert stranger.get("/bonsai/models").status_code == 403
+    assert room.calls == []
 
 
 @pytest.mark.parametrize("act", ["state", "offer", "__init__", "become", "nonsense"])
