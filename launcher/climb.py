@@ -16,7 +16,6 @@ from launcher.errors import (
 )
 from launcher.ladder import (
     AGAIN,
-    WITHOUT_DRAFTER,
     Rescue,
     Rung,
     changes_engine,
@@ -44,13 +43,14 @@ Prove = Callable[[Server, Callable[[], bool]], Proof]
 @dataclass
 class Climb:
     """What was learnt since somebody asked for an engine. ``rungs`` are in force, ``tried`` their names and those that
-    did not help; ``failed`` the programs of the engines that another took the place of; ``steps`` sentences for people;
-    ``cause`` of the last failure."""
+    did not help; ``failed`` the programs of the engines that another took the place of, ``engines`` the names of those
+    that did; ``steps`` sentences for people; ``cause`` of the last failure."""
 
     speculative: bool | None = None
     rungs: tuple[Rung, ...] = ()
     tried: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     cause: str = ""
     said: str = ""  # the diagnosis in the last step
@@ -186,7 +186,9 @@ class Climber:
                 continue
             if changes_engine(rung):
                 climb.failed = (*climb.failed, plan.resolved.engine.program[0])
-                climb.tried = tuple(name for name in climb.tried if name != WITHOUT_DRAFTER)
+                # What did not help the one before may help this one: only engines are not tried twice.
+                climb.engines = (*climb.engines, rung.name)
+                climb.tried = tuple(name for name in climb.tried if name in (AGAIN, *climb.engines))
             self._take(climb, rung)
             return changed
         raise self._failure(climb, error, plan, server)

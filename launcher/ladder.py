@@ -283,12 +283,12 @@ def layers_on_gpu(plan: LaunchPlan) -> int:
 def _other_engines(
     diagnosis: Diagnosis, settings: Settings, others: Sequence[OtherEngine]
 ) -> Iterator[Rung | str]:
-    for other in others:
-        named = settings.llama_server.value is not None
-        if named or settings.engine.value not in ("auto", other.line):
-            asked = settings.llama_server if named else settings.engine
-            yield f"{asked.source} asks for this engine; {other.name}, which is on this machine, could run this model, too."
-            return
+    named = settings.llama_server.value is not None
+    asked = settings.llama_server if named else settings.engine
+    may = [it for it in others if not named and settings.engine.value in ("auto", it.line)]
+    for other in [it for it in others if it not in may][:1]:
+        yield f"{asked.source} asks for this engine; {other.name}, which is on this machine, could run this model, too."
+    for other in may:
         yield _change_engine(
             other.name,
             f"Trying {other.name}, which is on this machine, too …",

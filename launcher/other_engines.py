@@ -9,7 +9,7 @@ from launcher import catalog, engine_build, engine_store
 from launcher.choose_builds import build_name, pick_builds
 from launcher.choose_parts import spare_gpu
 from launcher.engines import MAINLINE_READS
-from launcher.errors import ArchiveError
+from launcher.errors import ArchiveError, LauncherError
 from launcher.hardware.model import Machine
 from launcher.ladder import OtherEngine
 from launcher.paths import Paths
@@ -23,9 +23,13 @@ def other_engines(
     plan: LaunchPlan, settings: Settings, paths: Paths, machine: Machine
 ) -> tuple[OtherEngine, ...]:
     """Fetched and built engines, whole on disk, that read the weights of ``plan`` and suit ``machine``: those for a GPU
-    first, and of those the plan's own line. None is run."""
+    first, and of those the plan's own line. None is run. Never raises: what failed before is to be told, not that the
+    others cannot be looked up."""
     mine = plan.resolved.engine
-    found = [it for it in _all(plan, settings, paths, machine) if it[1].program != mine.program[0]]
+    try:
+        found = [it for it in _all(plan, settings, paths, machine) if it[1].program != mine.program[0]]
+    except (LauncherError, OSError):
+        return ()
     found.sort(key=lambda it: (it[0] == "cpu", it[1].line != mine.line))
     return tuple(other for _, other in found)
 

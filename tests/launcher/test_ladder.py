@@ -160,6 +160,11 @@ def test_within_the_line_that_was_asked_for_another_build_may_be_tried() -> None
     ]
 
 
+def test_an_engine_of_another_line_stands_in_nobodys_way() -> None:
+    last = OtherEngine("prism for the processor", "prism", "/engines/cpu/llama-server")
+    assert [it.name for it in rungs_with([NEWER, last], "old-driver", BONSAI_ENGINE="prism")] == [last.name]
+
+
 @pytest.mark.parametrize("env", [{"BONSAI_ENGINE": "mainline"}, {"BONSAI_LLAMA_SERVER": "/x/llama-server"}])
 def test_another_engine_than_the_one_asked_for_is_named_only(env: dict[str, str]) -> None:
     settings = setting(**env)

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.system("posix")  # the engines of these tests are shell
 
 CARD = load("rtx4090-cuda-12.8")
 MAINLINE, LEGACY = catalog.load().line("mainline"), catalog.load().line("prism-legacy")
+NO_ROOM = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 1200.00 MiB on device 0: cudaMalloc failed: out of memory"
 TOO_OLD = "CUDA error: no kernel image is available for execution on the device"
 
 
@@ -74,10 +75,13 @@ def real(server: Path) -> str:
     return f'#!/bin/sh\nexec "{server}" "$@"\n'
 
 
-def fails(server: Path, says: str) -> str:
-    """One that answers questions about itself and dies when it is to load a model."""
+def fails(server: Path, says: str, *, at_less: str = "") -> str:
+    """One that answers questions about itself and dies when it is to load a model; with a context of 8,192 tokens it
+    says ``at_less``, or "fine": it runs."""
+    less = f'exec "{server}" "$@"' if at_less == "fine" else f"echo '{at_less or says}' >&2; exit 1"
     return (
         f'#!/bin/sh\ncase "$1" in --version|--help|--list-devices) exec "{server}" "$@";; esac\n'
+        f'case "$*" in *"-c 8192 "*) {less};; esac\n'
         f"echo '{says}' >&2\nexit 1\n"
     )
 
@@ -136,6 +140,18 @@ def test_engines_that_all_fail_are_each_tried_once(here: Home, started: Started,
         "mainline for the processor",
     ]
     assert "Tried in vain: mainline for Vulkan, mainline for the processor." in status.remedy
+
+
+def test_what_did_not_help_one_engine_may_help_the_next(
+    here: Home, started: Started, built_engine: Path
+) -> None:
+    here.put(MAINLINE, "cuda", fails(built_engine, NO_ROOM, at_less=TOO_OLD))
+    here.put(MAINLINE, "cpu", fails(built_engine, NO_ROOM, at_less="fine"))
+    _, status = started(BONSAI_CTX="0")
+    assert status.phase == "ready", status.message
+    tried = [step.split("Trying ")[1].split(" …")[0] for step in status.steps]
+    less = ["without the drafter", "a context of 8192 tokens"]
+    assert tried == [*less, "mainline for the processor, which is on this machine, too", *less]
 
 
 def test_only_what_reads_the_weights_and_is_whole(here: Home, built_engine: Path) -> None:
