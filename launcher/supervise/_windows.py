@@ -147,6 +147,21 @@ def guard(system: System | None = None) -> str:
     return ""
 
 
+@contextlib.contextmanager
+def _without_our_libraries(kernel: Any) -> Iterator[None]:
+    """A packaged app's bootloader names its folder for DLLs, and children inherit that; its libraries do not fit other
+    programs. We ourselves need it again afterwards."""
+    ours = getattr(sys, "_MEIPASS", None) if getattr(sys, "frozen", False) else None
+    if ours is None:
+        yield
+        return
+    kernel.SetDllDirectoryW(None)
+    try:
+        yield
+    finally:
+        kernel.SetDllDirectoryW(ours)
+
+
 class Process:
     """A child in a process group and a job of its own. ``unguarded``: why it may outlive us; empty: it does not. Raises
     OSError."""
@@ -163,8 +178,6 @@ class Process:
         system = system or System()
         kernel = system.kernel
         kernel.SetErrorMode(QUIET)  # children inherit it
-        if getattr(sys, "frozen", False):
-            kernel.SetDllDirectoryW(None)  # a packaged app's own libraries do not fit other programs
         # Only a child that shares our console can be sent CTRL_BREAK; without one, none may pop up.
         self._hears = bool(kernel.GetConsoleCP())
         flags = CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED | (0 if self._hears else CREATE_NO_WINDOW)
@@ -172,15 +185,16 @@ class Process:
         with contextlib.suppress(OSError):
             self._job = Job(system)
         try:
-            self._popen = system.popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=cwd,
-                env=dict(env),
-                creationflags=flags,
-            )
+            with _without_our_libraries(kernel):
+                self._popen = system.popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd=cwd,
+                    env=dict(env),
+                    creationflags=flags,
+                )
         except BaseException:
             self.release()
             raise

@@ -197,9 +197,11 @@ def test_a_packaged_apps_libraries_are_not_offered_to_engines(
 ) -> None:
     if frozen:
         monkeypatch.setattr(sys, "frozen", True, raising=False)
+        monkeypatch.setattr(sys, "_MEIPASS", "the app's folder", raising=False)
     system = System(Kernel())
     end(start(system))
-    assert system.kernel.named("SetDllDirectoryW") == ([("SetDllDirectoryW", None)] if frozen else [])
+    calls = [("SetDllDirectoryW", None), ("SetDllDirectoryW", "the app's folder")]
+    assert system.kernel.named("SetDllDirectoryW") == (calls if frozen else []), "and we have them again"
 
 
 @pytest.mark.parametrize("failing", [(), ("CreateJobObjectW",)])
