@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.campaign.trial import NAMED, Trial
-from tests.campaign.world import fake_world
+from tests.campaign.world import OTHER, fake_world
 from tests.fakes.faulty_engine import Orders
 from tests.launcher.diagnose_cases import (
     CAPTURED,
@@ -91,5 +91,57 @@ def hangs_at_load(trial: Trial, way: HangWay) -> None:
     if not way.bad:
         trial.named(first.said, ["The whole log is in"])
     world.repair()
+    world.next_message(first)
+    world.finish()
+
+
+@dataclass(frozen=True)
+class OtherWay:
+    """An engine that cannot run here, as ``log`` says, while another one is on this machine: it is "well", fails "too",
+    or "breaks" in the first answer."""
+
+    log: LogWay
+    other: str
+
+
+CANNOT_RUN_HERE = (
+    "missing-library",
+    "old-driver",
+    "old-gpu",
+    "old-cpu",
+    "old-system",
+    "no-backend",
+    "blocked",
+)
+_ORDERS = {
+    "well": Orders(bad=-1),
+    "too": Orders(bad=0, at="load", how=1),
+    "breaks": Orders(bad=1, at="chat", chat=2, tokens=20, how=-6),
+}
+OTHER_WAYS = tuple(
+    OtherWay(log, other)
+    for other in _ORDERS
+    for log in [it for it in LOG_WAYS if it.cause in CANNOT_RUN_HERE and not it.drafter][:5]
+)
+
+
+def another_engine(trial: Trial, way: OtherWay) -> None:
+    """The other engine takes over, aloud; where it fails as well, both are named."""
+    log = way.log
+    orders = Orders(bad=0, at="load", how=log.status, log=str(LOGS / f"{log.name}.log"))
+    world = fake_world(trial, orders, system=log.system, other=_ORDERS[way.other])
+    trial.fault()
+    first = world.say("Are you there?")
+    trial.wait(first.over.is_set, 40, "the page to give up or to answer")
+    trial.recovered()
+    status = world.settled()
+    trial.named(status.steps[0], [log.said, OTHER])
+    if way.other == "too":
+        trial.check(NAMED, status.phase == "failed", f"two engines that always die: {status}")
+        trial.named(status.remedy, [f"Tried in vain: {OTHER}"])
+        world.repair()
+    else:
+        trial.check(NAMED, status.phase == "ready", f"{status.phase}: {status.error}")
+        trial.named(" ".join(status.warnings), [f"The engine is {OTHER}: "])
     world.next_message(first)
     world.finish()

@@ -30,6 +30,14 @@ KINDS = (
         load.hangs_at_load,
     ),
     Kind(
+        "another-engine",
+        "cannot run here, while another engine is on this machine: it is well, fails too, or breaks in its first answer",
+        20,
+        15,
+        load.OTHER_WAYS,
+        load.another_engine,
+    ),
+    Kind(
         "dies-at-request",
         "exit status, SIGSEGV, SIGABRT, SIGKILL at the first, second or third request, once or three times",
         20,

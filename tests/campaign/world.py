@@ -16,7 +16,7 @@ from launcher import ladder
 from launcher.hardware.detect import detect
 from launcher.hardware.model import Machine
 from launcher.health import Patience
-from launcher.ladder import Rescue, Rung
+from launcher.ladder import OtherEngine, Rescue, Rung
 from launcher.lifecycle import Lifecycle, Status
 from launcher.paths import Paths, locate
 from launcher.plan import LaunchPlan, make_plan
@@ -42,6 +42,7 @@ LOADING = vital.Patience(silence=2.0, still=1.5, loopback=15.0, stranger=0.5, st
 # Real engines move while they load, but not every moment.
 REAL_LOADING = vital.Patience(silence=6.0, still=4.0, stop=3.0)
 CLOSES_S = 12.0
+OTHER = "prism for Vulkan"
 SPEED = {"rate": 400.0, "tokens": 120, "blocks": ((4, 3),)}
 MACHINE: list[Machine] = []
 
@@ -176,10 +177,13 @@ def fake_world(
     system: str = "Linux",
     env: dict[str, str] | None = None,
     port: int | None = None,
+    other: Orders | None = None,
     **config: Any,
 ) -> World:
-    """A world whose engine does as ordered, with model files that need not exist. ``port``: the usual one there."""
+    """A world whose engine does as ordered, with model files that need not exist. ``port``: the usual one there.
+    ``other``: those of another engine on this machine, OTHER."""
     program = faulty_engine.install(trial.folder / "bin", orders, **{**SPEED, **config})
+    second = other and faulty_engine.install(trial.folder / "other", other, **{**SPEED, **config})
     home = trial.folder / "home"
     settings: Settings = resolve({}, {"BONSAI_SPECULATIVE": "1", **(env or {})})
     usual = port or free_port()  # not the same for all: others on this machine have their tests, too
@@ -188,14 +192,17 @@ def fake_world(
         chosen = settings
         if speculative is not None:
             chosen = chosen.with_speculative(speculative, "the page's switch")
-        engine = replace(plans.ENGINE, program=(str(program),), line="prism")
-        plan = make_plan(ladder.apply(chosen, rungs), plans.MACHINE, plans.resolved(engine=engine))
+        chosen = ladder.apply(chosen, rungs)
+        engine = replace(plans.ENGINE, program=(chosen.llama_server.value or str(program),), line="prism")
+        plan = make_plan(chosen, plans.MACHINE, plans.resolved(engine=engine))
         return ladder.marked(plan if plan.port_asked else replace(plan, port=usual), rungs)
 
-    owner = _owner(
-        prepare, locate(str(home)), LOADING, Rescue(lambda: settings, lambda: system, lenient=True)
-    )
-    return World(trial, owner, home, program)
+    def others(plan: LaunchPlan) -> tuple[OtherEngine, ...]:
+        there = second is not None and plan.resolved.engine.program[0] != str(second)
+        return (OtherEngine(OTHER, "prism", str(second)),) if there else ()
+
+    rescue = Rescue(lambda: settings, lambda: system, lenient=True, others=others)
+    return World(trial, _owner(prepare, locate(str(home)), LOADING, rescue), home, program)
 
 
 def real_world(
