@@ -46,7 +46,11 @@ class FetchRoutes:
         return self._context.fetching
 
     async def _models(self, _: Request) -> Response:
-        return JSONResponse(asdict(await asyncio.to_thread(self._room().models)))
+        room = self._room()
+        try:
+            return JSONResponse(asdict(await asyncio.to_thread(room.models)))
+        except LauncherError as error:  # of an engine that somebody named: looking is no failure
+            return JSONResponse({"problem": {"error": error.what, "remedy": error.remedy}})
 
     async def _choose(self, request: Request) -> Response:
         name = needed_text(await read_json(request), "model", "A model to choose")

@@ -100,6 +100,9 @@ def test_the_models_are_told_whole_and_one_is_chosen(client: httpx.Client, room:
     room.problem = BadInput("Something is being fetched.", "Cancel that first.")
     refused = client.post("/bonsai/models", json={"model": "auto"})
     assert (refused.status_code, refused.json()["remedy"]) == (400, "Cancel that first.")
+    assert client.get("/bonsai/models").json() == {
+        "problem": {"error": "Something is being fetched.", "remedy": "Cancel that first."}
+    }
     room.problem = None
     for wrong in ({}, {"model": 8}, {"model": ""}):
         assert client.post("/bonsai/models", json=wrong).status_code == 400

@@ -4,8 +4,9 @@ import { call } from "./api.js";
 import { complain, confirmed } from "./dialog.js";
 import { $, el, icon } from "./dom.js";
 import { Card } from "./first_card.js";
+import { Models, nowText } from "./first_models.js";
 import { checkingText, joined, left, percent, rate, size } from "./first_text.js";
-import { on, state } from "./state.js";
+import { on, state, tell } from "./state.js";
 
 const LATER = "bonsai.fetch.later"; // the title that the person put off
 const AGAIN_MS = 1000; // until the machine is asked for again, while it is still being looked at
@@ -18,6 +19,8 @@ let waiting = false; // a button's request is on its way
 let said = { phase: "", step: 0 };
 let strip = null;
 let timer = 0;
+let list = null; // of the Machine tab
+let choices = 0; // of another model, as far as this tab has heard
 
 // ---- what there is to show
 
@@ -50,6 +53,7 @@ function draw() {
   const empty = !$("b-log").childElementCount;
   place(chat, true, empty);
   place($("f-machine"), false, true);
+  placeModels($("f-models"));
   drawStrip();
   // While the machine is looked at, whoever sees the card waits for it.
   clearTimeout(timer);
@@ -62,13 +66,38 @@ function place(host, chat, wanted) {
   host.hidden = !mode;
   if (!mode) return;
   if (!cards.has(host)) {
-    cards.set(host, new Card((name) => act(name, host), chat));
+    cards.set(host, new Card((name) => act(name, host), chat, chat ? new Models((row) => chose(row, host)) : null));
     host.append(...(chat ? [] : [el("h2", { class: "f-section" }, "Models and engines")]), cards.get(host).node);
   }
   const offer = found?.offer ?? (title ? { title, why: [], items: [], left_out: [] } : null);
   const now = state.fetch;
   const practice = Boolean(state.status?.practice);
-  cards.get(host).draw({ mode, now, offer, practice, problem: found?.problem, machine: found?.machine ?? [], starting: starting(), waiting });
+  const running = state.status?.phase === "ready" ? state.status.model : "";
+  cards.get(host).draw({ mode, now, offer, practice, running, problem: found?.problem, machine: found?.machine ?? [], starting: starting(), waiting });
+}
+
+// On the Machine tab the list is there also when nothing is lacking.
+function placeModels(host) {
+  if (!host) return;
+  host.hidden = !state.fetch || state.closed;
+  if (host.hidden || list) return;
+  const text = el("p", {});
+  list = new Models((row) => chose(row, $("f-machine")));
+  list.onLook = (it) => (text.textContent = nowText(it));
+  host.append(el("section", { class: "b-card" }, el("h2", {}, "Model"), text, el("details", { class: "f-others" }, el("summary", {}, "Another model"), list.node)));
+}
+
+const lists = () => [list, ...[...cards.values()].map((it) => it.models)].filter((it) => it?.found);
+
+// Another model is asked for: the card speaks of it, or there is none because it is here.
+async function chose(row, host) {
+  localStorage.removeItem(LATER);
+  await look();
+  say(`${row.label} is chosen from now on.`);
+  cards.get(host)?.shut("models");
+  draw();
+  if (!host.hidden) cards.get(host).title.focus({ preventScroll: true });
+  if (!host.hidden) host.scrollIntoView({ block: "start" });
 }
 
 // ---- asking
@@ -196,7 +225,12 @@ let model = "";
 function news() {
   const before = said.phase;
   announce();
-  if (!found || before !== phase()) look();
+  const other = choices !== state.fetch.choices;
+  choices = state.fetch.choices;
+  if (!found || before !== phase() || other) look();
+  // Somebody else may have chosen; and what came is here.
+  if (before !== phase() || other) lists().forEach((it) => it.look());
+  if (other) tell("choice");
   draw();
 }
 
@@ -205,6 +239,7 @@ function engine() {
   const other = state.fetch && running !== model;
   model = running;
   if (other && found) look();
+  if (other) lists().forEach((it) => it.draw());
   draw();
 }
 
@@ -214,6 +249,9 @@ export function start() {
   on("fetch", news);
   on("status", engine);
   on("log", draw);
-  on("machine", draw);
+  on("machine", () => {
+    draw();
+    list?.look();
+  });
   document.addEventListener("visibilitychange", () => !document.hidden && found?.looking && look());
 }

@@ -22,9 +22,11 @@ function setText(node, text) {
 
 export class Card {
   // `act(name)` is called for each button; `chat`: it stands in the chat and can be put off.
-  constructor(act, chat) {
+  // `models`: the list of other ones, or null.
+  constructor(act, chat, models = null) {
     this.act = act;
     this.chat = chat;
+    this.models = models;
     cards += 1;
     this.titleId = `f-title-${cards}`;
     this.node = el("section", { class: "f-card", "aria-labelledby": this.titleId });
@@ -32,7 +34,7 @@ export class Card {
     this.shown = "";
   }
 
-  // `view`: {mode, now, offer, problem, machine, later, starting, waiting}, see first.js.
+  // `view`: {mode, now, offer, problem, machine, practice, running, starting, waiting}, see first.js.
   draw(view) {
     const { now, ...rest } = view;
     const items = now?.items.map((item) => [item.part, item.name, item.where]);
@@ -79,6 +81,20 @@ export class Card {
     return node;
   }
 
+  shut(name) {
+    this.open.delete(name);
+    const summary = this.node.querySelector(`summary[data-act="${name}"]`);
+    if (summary) summary.parentElement.open = false;
+  }
+
+  // Looked for when somebody opens it.
+  others() {
+    if (!this.models) return null;
+    const node = this.details("models", "Another model", this.models.node);
+    node.addEventListener("toggle", () => node.open && this.models.look());
+    return node;
+  }
+
   // ---- before anybody agreed
 
   slim({ offer, now, starting }) {
@@ -97,15 +113,16 @@ export class Card {
     ];
   }
 
-  offer({ offer, now, machine, practice, waiting }) {
+  offer({ offer, now, machine, practice, running, waiting }) {
     const stopped = now?.phase === "cancelled";
     const hindered = Boolean(offer.offline) || !offer.disk_ok;
     const here = foundWhole(offer);
+    const meanwhile = practice ? "the practice pair answers" : running && running !== offer.title ? `${running} answers` : "";
     const label = here ? "Check it" : offer.to_fetch === 0 ? "Get it ready" : offer.to_fetch === null ? "Fetch it" : `Fetch ${size(offer.to_fetch)}`;
     return [
       this.head(
         here ? `Use ${offer.title}` : `Get ${offer.title}`,
-        here ? `It is on this machine already. It is read once before it is used, to be sure that it is the right file${practice ? "; until then, the practice pair answers" : ""}.` : `A language model that runs on this machine alone. Nothing is fetched before you press the button${practice ? "; until it is here, the practice pair answers" : ""}.`,
+        here ? `It is on this machine already. It is read once before it is used, to be sure that it is the right file${meanwhile && `; until then, ${meanwhile}`}.` : `A language model that runs on this machine alone. Nothing is fetched before you press the button${meanwhile && `; until it is here, ${meanwhile}`}.`,
       ),
       stopped && !here && el("p", { class: "f-note" }, "Fetching was cancelled. What came so far is kept, and fetching goes on from there."),
       !offer.disk_ok && el("p", { class: "f-alert", role: "note" }, noRoom(offer)),
@@ -118,6 +135,7 @@ export class Card {
         this.chat && this.button("later", "Not now"),
       ),
       offer.licence && el("p", { class: "f-licence" }, `Licence of the model: ${offer.licence}`),
+      this.others(),
       el("h3", { class: "f-sub" }, "What will run, and why"),
       this.parts(offer, offer.items, null, machine),
       ...offer.offers.map((text) => el("p", { class: "f-offers" }, text)),
@@ -181,6 +199,7 @@ export class Card {
       mode === "failed" && el("div", { class: "f-alert", role: "alert" }, el("p", {}, el("b", {}, sentence(now.error || "Fetching stopped"))), now.remedy && el("p", {}, now.remedy)),
       this.total && el("div", { class: "f-total" }, el("div", { class: "f-figures" }, this.total.part, this.total.text), this.total.bar),
       this.actions(...buttons[mode]),
+      mode === "failed" && this.others(),
       this.parts(offer, now.items, mode),
       ...(offer ? this.background(offer, machine) : []),
     ];

@@ -129,6 +129,6 @@ export function start() {
   for (const kind of ["click", "keyup"]) {
     document.addEventListener(kind, (event) => event.target.closest?.("#b-tabs > .tab-wrapper") && look());
   }
-  on("status", () => onShow() && !closed && refresh());
+  for (const news of ["status", "choice"]) on(news, () => onShow() && !closed && refresh());
   document.addEventListener("visibilitychange", () => !document.hidden && onShow() && !closed && refresh());
 }
