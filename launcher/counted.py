@@ -19,6 +19,7 @@ from launcher.ledger import Ledger, entry_of
 from launcher.methods import PLAIN
 from launcher.paths import Paths
 from launcher.plan import LaunchPlan
+from launcher.race_figures import plain_speed
 from launcher.race_types import Race, RaceSpec
 
 SETTINGS = ("-c", "-ngl", "-fa", "-b", "-t", "-ctk", "-ctv")
@@ -55,16 +56,10 @@ def know_lab(paths: Paths, key: Key, lab: Lab) -> None:
 def know_raced(paths: Paths, spec: RaceSpec, races: Sequence[Race]) -> None:
     """Where one side of ``races`` decoded plainly: its speed, the median of all their rounds. ``spec``: of any of
     them, all have the same two plans."""
-    rates = [
-        run.timings.tokens_per_second or 0.0
-        for race in races
-        for side, one in enumerate(race.sides)
-        if one.method == PLAIN
-        for run in race.of(side)
-    ]
+    speed = plain_speed(races)
     plan = next((plan for plan in spec.plans if plan.method == PLAIN), None)
-    if plan is not None and spec.machine is not None and rates:
-        know_plain(paths, spec.machine, plan, statistics.median(rates), "a race")
+    if plan is not None and spec.machine is not None and speed is not None:
+        know_plain(paths, spec.machine, plan, speed, "a race")
 
 
 def what_of(key: Key, argv: Sequence[str]) -> str:

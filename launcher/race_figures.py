@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from launcher.amounts import seconds
 from launcher.client.events import Timings
+from launcher.methods import PLAIN
 from launcher.race_stats import spread, word
 from launcher.race_types import (
     CONFIDENCE,
@@ -17,6 +18,18 @@ from launcher.race_types import (
     acceptance_by_position,
     tokens_per_step,
 )
+
+
+def plain_speed(races: Sequence[Race]) -> float | None:
+    """Tokens a second of plain decoding: the median of all rounds of ``races``; None where no side decoded plainly."""
+    rates = [
+        run.timings.tokens_per_second or 0.0
+        for race in races
+        for side, one in enumerate(race.sides)
+        if one.method == PLAIN
+        for run in race.of(side)
+    ]
+    return statistics.median(rates) if rates else None
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 from launcher.errors import StoreError
 from launcher.lifecycle import Lifecycle, Workshop
+from launcher.methods import PLAIN
 from launcher.race import run_set
-from launcher.race_figures import side_figures
+from launcher.race_figures import plain_speed
 from launcher.race_store import RaceStore
 from launcher.race_types import (
     Ended,
@@ -86,7 +87,7 @@ class RunningRace(Turn):
         self._store = store
         self._outbox = outbox
         self._learned = learned  # its ledger is told how fast plain decoding is
-        self._races: Sequence[Race] = ()
+        self._races: list[Race] = []
         self._saves: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
@@ -94,7 +95,7 @@ class RunningRace(Turn):
         await super().run()
 
     async def _measure(self, workshop: Workshop) -> None:
-        self._races = await run_set(workshop, self._specs, self._take, self._stop)
+        await run_set(workshop, self._specs, self._take, self._stop)
 
     async def _result(self) -> Frame:
         await asyncio.gather(*self._saves)
@@ -108,6 +109,9 @@ class RunningRace(Turn):
 
     async def _close(self) -> None:
         await asyncio.gather(*self._saves)
+        plain = next((plan for plan in self._specs[0].plans if plan.method == PLAIN), None)
+        if plain is not None:
+            await know_plain(self._learned, plain, plain_speed(self._races), "a race")
         self._outbox.close()
 
     def _take(self, event: RaceEvent) -> None:
@@ -118,6 +122,7 @@ class RunningRace(Turn):
                 figures = {"tokens": timings.predicted_tokens, "speed": timings.tokens_per_second}
                 self._outbox.live({"live": {"s": side, **figures, "acceptance": timings.acceptance}})
             case Ended(race):
+                self._races.append(race)
                 if any(run.marks for run in race.runs):
                     self._saves.append(asyncio.ensure_future(self._save(race)))
                 self._tell({"ended": row_view(race)})
@@ -132,10 +137,6 @@ class RunningRace(Turn):
             self._tell({"kept": race.id})
         except StoreError as problem:
             self._tell({"note": f"This race is not kept. {problem.what} {problem.remedy}".strip()})
-        for side, plan in enumerate(self._specs[0].plans):
-            if plan.spec_type == "none":
-                speed = side_figures(race, side).tokens_per_second
-                await know_plain(self._learned, plan, speed, "a race")
 
 
 def frame_of(event: RaceEvent) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,20 +9,16 @@ from typing import Any
 
 from playwright.sync_api import Page as Tab
 
-from launcher.advise_run import Findings
-from launcher.client.events import Timings
-from launcher.lab_advice import advise
 from launcher.lab_page import LabPlanner
 from launcher.lab_setup import Parts, subject_of
 from launcher.lab_store import LabStore
-from launcher.lab_types import Lab
-from launcher.learned_page import Taken, TimeLedger
 from launcher.methods import PLAIN
 from launcher.paths import Paths
-from launcher.plan import LaunchPlan, make_plan
+from launcher.plan import make_plan
 from launcher.settings import resolve
 from tests import plans
 from tests.webui.conftest import Visitor
+from tests.webui.memory import Memory
 from tests.webui.two_engines import TwoEngines, run_both
 
 # What a browser asks for.
@@ -54,40 +49,6 @@ class Planner(LabPlanner):
         resolved = plans.resolved(engine=self.engine)
         plain = make_plan(self._of, plans.MACHINE, resolved, PLAIN)
         return Parts(self._of, plans.MACHINE, resolved, subject_of(plain, plans.MACHINE))
-
-
-class Memory:
-    """Keeps what was learned as long as the test lasts."""
-
-    def __init__(self) -> None:
-        self.taken: Taken | None = None
-        self.saved: TimeLedger | None = None
-        self.counted: list[tuple[str, int, int]] = []
-        self.plain: list[tuple[float, str]] = []
-
-    def use(self, measured: Lab | Findings, purpose: str) -> None:
-        if isinstance(measured, Findings):
-            found = measured.of(purpose)
-            self.taken = Taken(found.advice.method, purpose, found.text, time.time())
-            return
-        advice = next(one for one in advise(measured) if one.purpose == purpose)
-        self.taken = Taken(advice.method, purpose, advice.text, time.time())
-
-    def undo(self) -> None:
-        self.taken = None
-
-    def learned(self) -> Taken | None:
-        return self.taken
-
-    def ledger(self) -> TimeLedger | None:
-        return self.saved
-
-    def count(self, plan: LaunchPlan, timings: Timings, before_tokens: int) -> None:
-        self.counted.append((plan.spec_type, timings.predicted_tokens, before_tokens))
-
-    def know_plain(self, plan: LaunchPlan, tokens_per_second: float, source: str) -> None:
-        assert plan.spec_type == "none"
-        self.plain.append((tokens_per_second, source))
 
 
 @dataclass

@@ -15,6 +15,7 @@ from launcher.race_store import RaceStore
 from launcher.settings import resolve
 from tests import plans
 from tests.webui.conftest import Visitor
+from tests.webui.memory import Memory
 from tests.webui.two_engines import TwoEngines, run_both
 from webui.state import RaceRoom
 
@@ -33,6 +34,7 @@ class Track(TwoEngines):
     """``races`` are the kept ones."""
 
     races: RaceStore
+    memory: Memory
 
 
 def race_plans(a: Method, b: Method) -> tuple[LaunchPlan, LaunchPlan]:
@@ -46,8 +48,10 @@ def run_track(
     """Start it; ``engine`` is for both, ``drafting`` only for the one that drafts (fields of PacedConfig)."""
     races = RaceStore(folder / "data")
     room = RaceRoom(races, lambda: OFFERS, lambda: (PLAIN, DSPARK), race_plans, lambda: plans.MACHINE)
-    both = run_both(stack, folder, 600, page={"races": room}, drafting=drafting, **engine)
-    return Track(**vars(both), races=races)
+    memory = Memory()
+    given = {"races": room, "learned": memory}
+    both = run_both(stack, folder, 600, page=given, drafting=drafting, **engine)
+    return Track(**vars(both), races=races, memory=memory)
 
 
 def open_tab(track: Track, visitor: Visitor) -> Tab:

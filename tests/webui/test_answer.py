@@ -16,7 +16,7 @@ from launcher.errors import EngineDied, StoreError
 from launcher.store import ChatSettings, Store, Turn
 from tests.fakes.paced_server import PacedConfig, PacedServer
 from tests.webui.fake_lifecycle import FakeLifecycle
-from tests.webui.lab_pages import Memory
+from tests.webui.memory import Memory
 from webui.answer import Answer, Ask, waiting_for
 from webui.book import Book
 from webui.conversation import with_prompt

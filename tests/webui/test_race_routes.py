@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -27,7 +28,7 @@ PLAIN_REQUEST = {"a": A, "b": B, "kind": "code", "rounds": 2, "max_tokens": 40}
 @pytest.fixture(scope="module")
 def track(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Track]:
     with ExitStack() as stack:
-        track = run_track(stack, tmp_path_factory.mktemp("race"), rate=400, drafting={"rate": 800})
+        track = run_track(stack, tmp_path_factory.mktemp("race"), rate=200, drafting={"rate": 800})
         wait_until(lambda: track.page.ready, 60, "the page")
         yield track
 
@@ -98,6 +99,21 @@ def test_a_race_streams_in_turn_and_ends_with_its_verdict(track: Track, client: 
     kept = track.races.load(result["id"])
     assert kept.verdict.word == "faster"
     assert client.get(f"/bonsai/races/{kept.id}").json() == result
+
+
+def test_the_ledger_is_told_once_how_fast_plain_decoding_was_over_all_texts(
+    track: Track, client: httpx.Client
+) -> None:
+    track.memory.plain.clear()
+    race(client, set=True, rounds=1, max_tokens=20)
+    kept = [track.races.load(it.id) for it in track.races.list().races]
+    assert len(kept) > 3
+    speeds = [run.timings.tokens_per_second or 0.0 for one in kept for run in one.of(0)]
+    ((speed, source),) = track.memory.plain
+    assert (speed, source) == (statistics.median(speeds), "a race")
+    track.memory.plain.clear()
+    race(client, a=B, b={"type": "draft-dspark", "length": 2})
+    assert track.memory.plain == []
 
 
 @pytest.mark.case("G-03")
