@@ -103,8 +103,10 @@ def test_what_becomes_of_a_file(text: str, value: str | None, after: str) -> Non
 
 
 def test_a_line_within_a_longer_text_is_not_taken_for_the_model() -> None:
-    text = 'drafter = """\\\nmodel = "9B" """\nmodel = "27B"\n'
-    assert with_value(text, "model", "8B") == 'drafter = """\\\nmodel = "9B" """\nmodel = "8B"\n'
+    longer = 'drafter = """\\\nmodel = "9B" # \\\n"""\n'
+    assert with_value(f'{longer}model = "27B"\n', "model", "8B") == f'{longer}model = "8B"\n'
+    assert with_value(f'{longer}model = "27B"\n', "model", None) == longer
+    assert with_value(longer, "model", "8B") == f'{longer}model = "8B"\n'
 
 
 def test_what_cannot_be_changed_alone_is_left_alone() -> None:

@@ -125,6 +125,16 @@ def test_nothing_is_changed_while_something_is_fetched(page: Page) -> None:
     assert (state.phase, state.items, page.title) == ("idle", (), "Ternary Bonsai 8B")
 
 
+def test_what_is_fetched_is_what_was_chosen_last(page: Page) -> None:
+    page.job.choose("8B")
+    page.job.begin()
+    state = wait_for(page.job, "failed")  # the hub has it not
+    assert any("Ternary-Bonsai-8B" in item.name for item in state.items), state
+    page.job.choose("auto")
+    page.job.begin()
+    wait_for(page.job, "done")
+
+
 def test_nothing_is_changed_while_something_is_measured(page: Page) -> None:
     page.measuring.append("race")
     with pytest.raises(BadInput, match="The race has the engines"):

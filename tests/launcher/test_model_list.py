@@ -115,6 +115,7 @@ def test_which_one_is_asked_for(
     assert (found.automatic, found.other) == ("Ternary Bonsai 27B", other)
 
 
+@pytest.mark.system("posix")  # where such files are sparse
 def test_what_is_here_is_seen_without_reading_it(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     def read(*_: object) -> str:
         raise AssertionError("it was read")
