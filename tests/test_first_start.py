@@ -20,6 +20,20 @@ pytestmark = [pytest.mark.browser, pytest.mark.engine, pytest.mark.system("posix
 SLOW_MS = 60_000
 
 
+# A race begins, and somebody chooses meanwhile; the race ends with its request.
+CHOOSE_WHILE_RACING = """async () => {
+  const post = (path, body, more) => fetch(`/bonsai/${path}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), ...more });
+  const racing = new AbortController();
+  const methods = (await (await fetch("/bonsai/race")).json()).offers;
+  const [plain, other] = methods.filter((it) => !it.why_not);
+  const race = await post("race", { a: plain, b: other, kind: "code", rounds: 3 }, { signal: racing.signal });
+  const reader = race.body.getReader();
+  for (let seen = ""; !seen.includes("run"); seen += new TextDecoder().decode((await reader.read()).value));
+  const answer = await post("models", { model: "auto" });
+  racing.abort();
+  return [answer.status, (await answer.json()).error];
+}"""
 SMALL = {"BONSAI_MODEL": "1.7B"}
 
 
@@ -95,6 +109,10 @@ def test_another_model_is_chosen_fetched_and_taken_back(visit: Visit, bonsai: Bo
     visit.send("Implement quicksort in Python.")
     visit.answered()
     assert known_text("code").splitlines()[0][:20] in tab.inner_text(".b-answer >> nth=-1")
+
+    assert tab.evaluate(CHOOSE_WHILE_RACING) == [400, "The race has the engines: another model would end it."]
+    assert config.read_text() == 'model = "1.7B"\n'
+    expect(tab.locator("#b-status")).to_contain_text("Ready", timeout=SLOW_MS)
 
     tab.get_by_role("tab", name="Machine").click()
     models = tab.locator("#f-models")
