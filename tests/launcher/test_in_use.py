@@ -215,7 +215,7 @@ def test_the_ledger_of_chats(tmp_path: Path) -> None:
     made.page.know_plain(plain, 10.0, "a race")
     found = made.page.ledger()
     assert found.rows == (
-        ("Saved in decoding", "10.0 s"),
+        ("Saved in decoding", "10 s"),
         ("Lost by reading prompts again", "1.2 s"),
         ("Net", "8.8 s saved"),
         ("Answers counted", "1"),
