@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -106,6 +108,7 @@ def make_server(context: PageContext, started: Callable[[], None] | None = None)
     import uvicorn
 
     page = create_app(context)
+    logging.getLogger("uvicorn.error").addFilter(_is_fault)
 
     class Server(uvicorn.Server):
         @contextmanager
@@ -153,6 +156,12 @@ def make_server(context: PageContext, started: Callable[[], None] | None = None)
 
     page.quit = leave
     return server
+
+
+def _is_fault(record: logging.LogRecord) -> bool:
+    """Whether ``record`` is to be written. What was still being answered when the page was told twice to end is cut off
+    with it: that is no fault, and its traceback would be the last thing that the person reads."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 @contextmanager

@@ -53,11 +53,11 @@ class Child:
 
     def stop(self, grace_s: float) -> bool:
         """Ask it to end, force it after ``grace_s`` seconds; returns when all of it is gone (True), or when not
-        even SIGKILL ends it."""
+        even SIGKILL ends it. Without any grace it is not asked: what it wrote to that would look like a cause."""
         with self._lock:
             if not self._gone:
                 self._force_at = time.monotonic() + grace_s
-                if not self._process.ask():
+                if grace_s <= 0 or not self._process.ask():
                     self.kill()
         if not self.ended.wait(grace_s):
             self.kill()

@@ -164,6 +164,49 @@ def test_one_that_hangs_is_given_no_time_to_end(make: Make) -> None:
     assert server.death().returncode == -signal.SIGKILL
 
 
+class Recorded:
+    """A process that notes what it is told, and ends when it is forced, or asked if it ``hears``."""
+
+    pid, unguarded = 1, ""
+
+    def __init__(self, *, hears: bool) -> None:
+        self.told: list[str] = []
+        self._hears, self._ended = hears, threading.Event()
+
+    def ask(self) -> bool:
+        self.told.append("ask")
+        if self._hears:
+            self._ended.set()
+        return True
+
+    def force(self) -> None:
+        self.told.append("force")
+        self._ended.set()
+
+    def wait(self) -> None:
+        self._ended.wait()
+
+    def reap(self) -> int:
+        return 0
+
+    def remains(self) -> bool:
+        return not self._ended.is_set()
+
+    def release(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("grace_s", "hears", "told"),
+    [(0.0, True, ["force"]), (20.0, True, ["ask"]), (0.05, False, ["ask", "force"])],
+)
+def test_who_has_no_time_to_end_is_not_asked_to(grace_s: float, hears: bool, told: list[str]) -> None:
+    """Its last words to that would be taken for the cause: "cleaning up before exit"."""
+    process = Recorded(hears=hears)
+    assert children.Child(process, lambda: None).stop(grace_s)
+    assert list(dict.fromkeys(process.told)) == told
+
+
 def test_one_that_does_nothing_while_loading_is_ended_at_once(make: Make) -> None:
     server = make(hang=True, ignore_term=True, patience=Patience(still=0.3, stop=100))
     with pytest.raises(EngineDied, match="has done nothing"):

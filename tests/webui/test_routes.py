@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -196,3 +198,13 @@ def test_quit(page: Running, client: httpx.Client) -> None:
         return False
 
     wait_until(gone, 10, "the server to end")
+
+
+@pytest.mark.usefixtures("page")
+@pytest.mark.parametrize(("problem", "written"), [(asyncio.CancelledError(), False), (ValueError("x"), True)])
+def test_only_faults_are_written_when_the_page_was_told_twice_to_end(
+    caplog: pytest.LogCaptureFixture, problem: BaseException, written: bool
+) -> None:
+    with caplog.at_level("ERROR"):
+        logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=problem)
+    assert ("Exception in ASGI application" in caplog.text) == written
