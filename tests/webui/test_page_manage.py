@@ -354,6 +354,7 @@ def test_a_conversation_deleted_elsewhere_in_mid_answer_leaves_the_tab(
     wait_until(lambda: bool(page.engine.closed_at), 2, "the engine's work to end")
     expect(tab.locator(".b-turn")).to_have_count(0)
     assert page.store.list().conversations == ()
+    tab.close()
     visitor.errors.clear()  # the tab may have looked once more, in vain, for what was deleted
 
 
