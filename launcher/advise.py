@@ -204,7 +204,11 @@ class Advisor:
         rival -= _margin(best)
         if len(speeds) < len(self._arms):  # stopped early: any of the others may be the best
             rival = math.inf
-        return _sureness(rival, width, what.noise), (math.exp(gain), math.exp(gain - width), math.exp(gain + width))
+        return _sureness(rival, width, what.noise), (
+            math.exp(gain),
+            math.exp(gain - width),
+            math.exp(gain + width),
+        )
 
     # -- the search ------------------------------------------------------------------------------------------
 
