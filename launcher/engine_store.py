@@ -134,14 +134,16 @@ def ready(engines: Path, line: Line, builds: Sequence[Build], why: str) -> tuple
     return None
 
 
-def holding(engines: Path, program: Path) -> Installed | None:
-    """The fetched engine below ``engines`` whose llama-server is ``program``."""
-    return next((it for it in all_installed(engines) if _program(it.folder) == program), None)
-
-
-def _program(folder: Path) -> Path | None:
+def holding(engines: Path, program: Path, why: str) -> Engine | None:
+    """The fetched engine below ``engines`` whose llama-server is ``program``, asked what it can do; None when it is none.
+    Raises as ``engine``."""
+    if not program.is_relative_to(engines) or program == engines:
+        return None
+    folder = engines / program.relative_to(engines).parts[0]
+    found = manifest(folder)
     with contextlib.suppress(ArchiveError):
-        return server_binary(folder)
+        if found is not None and server_binary(folder) == program:
+            return engine(folder, str(found.get("line", "")), str(found.get("backend", "")), why)
     return None
 
 

@@ -30,10 +30,7 @@ def ready_engine(settings: Settings, paths: Paths) -> Engine | None:
     own, wanted = settings.llama_server.value, settings.engine.value
     if own:
         path, why = Path(own).expanduser(), f"named by {settings.llama_server.source}"
-        fetched = engine_store.holding(paths.engines, path)
-        if fetched:
-            return because(engine_store.engine(fetched.folder, fetched.line, fetched.backend, ""), why)
-        return because(engine_from_binary(path, "own"), why)
+        return because(engine_store.holding(paths.engines, path, why) or engine_from_binary(path, "own"), why)
     if wanted == "mainline":
         return _built(paths, f"asked by {settings.engine.source}")
     if wanted == "embedded":

@@ -31,9 +31,9 @@ from webui.figures import engine_label
 from webui.keeper import keep_on
 from webui.state import LearnedRoom
 from webui.stream import Outbox
+from webui.turn import say_why
 
 LIVE_EVERY_S = 0.5  # running speed is for eyes
-WAIT_SHOWN_AFTER_S = 0.2
 BROKE_OFF = "The answer broke off: the engine ended. What came is kept."
 NOT_BEGUN = "The engine ended before this answer began."
 COMES_BACK = "The engine starts again by itself, at the latest with the next message."
@@ -119,7 +119,11 @@ class Answer:
         return turn
 
     async def _talk(self) -> None:
-        reporter = asyncio.ensure_future(self._report_waiting())
+        reporter = asyncio.ensure_future(
+            say_why(
+                lambda: waiting_for(self._lifecycle.status()), lambda text: self._outbox.put({"wait": text})
+            )
+        )
         try:
             async with self._lifecycle.lease("chat") as lease:
                 reporter.cancel()
@@ -131,17 +135,6 @@ class Answer:
                     raise
         finally:
             reporter.cancel()
-
-    async def _report_waiting(self) -> None:
-        """Say why nothing comes while another answer runs or the engine starts."""
-        told = ""
-        await asyncio.sleep(WAIT_SHOWN_AFTER_S)
-        while True:
-            text = waiting_for(self._lifecycle.status())
-            if text != told:
-                told = text
-                self._outbox.put({"wait": text})
-            await asyncio.sleep(WAIT_SHOWN_AFTER_S)
 
     async def _stream(self, lease: Lease) -> None:
         draft, outbox = self._draft, self._outbox

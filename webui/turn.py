@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from launcher.errors import LauncherError
 from launcher.lifecycle import Lifecycle, Status, Workshop
@@ -70,7 +71,7 @@ class Turn(ABC):
         """It is over, however it ended."""
 
     async def _work(self) -> None:
-        reporter = asyncio.ensure_future(self._report_waiting())
+        reporter = asyncio.ensure_future(say_why(lambda: waiting_for(self._lifecycle.status()), self._waits))
         try:
             async with self._lifecycle.workshop(self.user) as workshop:
                 self._inside = True
@@ -80,19 +81,20 @@ class Turn(ABC):
             reporter.cancel()
         self._tell(await self._result())
 
-    async def _report_waiting(self) -> None:
-        """Say why nothing happens yet."""
-        said = ""
-        await asyncio.sleep(WAIT_SHOWN_AFTER_S)
-        while True:
-            text = waiting_for(self._lifecycle.status())
-            if text != said:
-                said = text
-                self._waits(text)
-            await asyncio.sleep(WAIT_SHOWN_AFTER_S)
-
     def _waits(self, text: str) -> None:
         self._tell({"wait": text})
+
+
+async def say_why(why: Callable[[], str], tell: Callable[[str], None]) -> None:
+    """Tell why nothing comes yet, after a moment and whenever the sentence changes; until it is cancelled."""
+    said = ""
+    await asyncio.sleep(WAIT_SHOWN_AFTER_S)
+    while True:
+        text = why()
+        if text != said:
+            said = text
+            tell(text)
+        await asyncio.sleep(WAIT_SHOWN_AFTER_S)
 
 
 def waiting_for(status: Status) -> str:

@@ -319,10 +319,11 @@ def test_one_that_does_not_run_any_more_is_passed_over_aloud(store: Store) -> No
 
 def test_a_program_is_known_as_the_fetched_engine_that_it_is(store: Store) -> None:
     folder = store.install(LINE, VULKAN)
-    found = engine_store.holding(store.engines, folder / "llama-server")
+    found = engine_store.holding(store.engines, folder / "llama-server", "why")
     assert found is not None
     assert (found.line, found.backend) == ("prism-legacy", "vulkan")
-    assert engine_store.holding(store.engines, folder / "another") is None
+    assert engine_store.holding(store.engines, folder / "another", "why") is None
+    assert engine_store.holding(store.engines, store.engines.parent / "llama-server", "why") is None
 
 
 # -- layouts, expectation, removal --------------------------------------------------------------------------
